@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.find import LibscrUnavailable, find_libscr
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.intents.effects import Advice
 from scrtune.scr_config.decision import decision_text
@@ -127,7 +127,7 @@ def main() -> None:
         print(f"not measured: {WHY_NOT}")
         return
     try:
-        scr = find(os.environ)
+        scr = find_libscr(os.environ)
     except LibscrUnavailable as error:
         print(f"not measured: {error}")
         return

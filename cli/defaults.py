@@ -37,16 +37,17 @@ def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[st
     if found is None or not _is_ours(found):
         return {}
     file = read_toml(found)
-    tables: dict[str, dict[str, object]] = file.decoded()
-    for table, content in tables.items():
+    own: dict[str, object] = {}
+    for table, content in file.decoded().items():
         if not isinstance(content, dict):
             raise file.error("belongs into the table of a command, as [run]", table)
         if table not in known:
             raise file.error(f"is no command with options to set{_nearest(table, known)}", table)
+        own = content if table == name else own
     options = {each.opts[0][2:]: each for each in command.params if isinstance(each, click.Option)}
     context = click.Context(command, info_name=name)
     given: dict[str, object] = {}
-    for key, value in tables.get(name, {}).items():
+    for key, value in own.items():
         if key not in options:
             raise file.error(f"is no option of scrtune {name}{_nearest(key, options)}", name, key)
         option = options[key]

@@ -22,10 +22,17 @@ _ANSWER_S = 10.0
 _SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--mpi=none", "--cpu-bind=none", "--input=none")
 
 
-class _Config(msgspec.Struct):
+class _Cluster(msgspec.Struct):
+    """What is needed here of the view of a job's daemons."""
+
+    leader: str = ""
+
+
+class _Status(msgspec.Struct):
     """What is needed here of a daemon's status."""
 
     config: str = ""
+    cluster: _Cluster | None = None
 
 
 def deciding(paths: JobPaths) -> JobPaths:
@@ -34,9 +41,12 @@ def deciding(paths: JobPaths) -> JobPaths:
     That ends this command with the exit code of the one there. Of a job that has ended in a run directory
     that all nodes share, that node's journal is read. Raises CommandError when it cannot be asked.
     """
-    if _has_decided(paths):
+    status = _status(paths)
+    host = status.cluster.leader if status.cluster else ""
+    if not host and _has_decided(paths):
         return paths
-    host = next((other.host for other in _other_nodes(paths) if _has_decided(other)), "") or _author(paths)
+    host = host or next((other.host for other in _other_nodes(paths) if _has_decided(other)), "")
+    host = host or _author(paths, status.config)
     if host in {"", paths.host}:
         return paths
     there = JobPaths.of(paths.job_id, host, paths.base)
@@ -66,18 +76,25 @@ def _other_nodes(paths: JobPaths) -> list[JobPaths]:
     return [JobPaths.of(paths.job_id, name, paths.base) for name in names if name != paths.host]
 
 
-def _author(paths: JobPaths) -> str:
-    """Return the host that has written the job's config file, as the daemon of this node knows that file."""
+def _status(paths: JobPaths) -> _Status:
+    """Return what the daemon of this node says, or said at its end; nothing where it does not."""
     try:
         if paths.environment.exists():  # it runs, and is one of several
             status = bytes(ask_daemon(paths.control_endpoint, "status").result)
         else:
             status = paths.last_status.read_bytes()
-        config = Path(msgspec.json.decode(status, type=_Config).config)
-        if not paths.environment.exists() and config.parent.name != paths.job_id:
-            return ""  # it was not the only job that wrote there
-        return written_on(config.read_text(encoding="utf-8", errors="surrogateescape"))
+        return msgspec.json.decode(status, type=_Status)
     except (OSError, DaemonUnavailable, msgspec.MsgspecError):
+        return _Status()
+
+
+def _author(paths: JobPaths, config: str) -> str:
+    """Return the host that has written the job's config file, which the daemon of this node knows."""
+    if not config or (not paths.environment.exists() and Path(config).parent.name != paths.job_id):
+        return ""  # it was not the only job that wrote there
+    try:
+        return written_on(Path(config).read_text(encoding="utf-8", errors="surrogateescape"))
+    except OSError:
         return ""
 
 

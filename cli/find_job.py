@@ -2,6 +2,9 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -13,7 +16,6 @@ from ..client.paths import (
     check_base,
     default_base,
     job_id_from_environment,
-    latest_job,
 )
 from . import elsewhere
 from .errors import UnknownJobError
@@ -35,7 +37,7 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
         if named is not None and named.root.is_dir():
             return named
     strict = is_named and (job_id is not None or no_other)
-    latest = None if strict else next(filter(None, map(latest_job, bases())), None)
+    latest = None if strict else next(filter(None, map(latest_in, bases())), None)
     if latest is None:
         elsewhere.ask_slurm(own if is_named else None)
         wanted = f"job {own!r}" if strict else "a job"
@@ -77,17 +79,26 @@ def _deciding(paths: JobPaths) -> JobPaths:
 
 def jobs() -> Iterator[JobPaths]:
     """Yield this user's jobs that left anything on this host; what others put there is passed over."""
-    for base in bases():
-        check_base(base)
-        names = sorted(each.name for each in base.iterdir()) if base.is_dir() else []
-        for name in names:
-            paths = JobPaths.of(name, base=base)
-            try:
-                left = (paths.lock, paths.journal, paths.control_socket)
-                is_one = paths.check().root.is_dir() and any(file.exists() for file in left)
-            except OSError:
-                continue
-            if is_one:
+    return chain.from_iterable(map(_jobs_in, bases()))
+
+
+def latest_in(base: Path) -> JobPaths | None:
+    """Return the job whose journal was written last, of those below `base`. Raises RunDirectoryError."""
+    written: list[tuple[float, JobPaths]] = []
+    for paths in _jobs_in(base):
+        with suppress(OSError):
+            written.append((paths.journal.stat().st_mtime, paths))
+    return max(written, key=itemgetter(0))[1] if written else None
+
+
+def _jobs_in(base: Path) -> Iterator[JobPaths]:
+    check_base(base)
+    names = sorted(each.name for each in base.iterdir()) if base.is_dir() else []
+    for name in names:
+        paths = JobPaths.of(name, base=base)
+        left = (paths.lock, paths.journal, paths.control_socket)
+        with suppress(OSError):
+            if paths.check().root.is_dir() and any(file.exists() for file in left):
                 yield paths
 
 

@@ -48,7 +48,7 @@ def value_text(value: Value | None) -> str:
     return "-" if value is None else str(value) or '""'
 
 
-def changes_text(before: Values, after: Values) -> str:
+def transitions_text(before: Values, after: Values) -> str:
     """Return ``NAME old -> new`` for each change, sorted by name."""
     return ", ".join(
         f"{name} {value_text(before.get(name))} -> {value_text(value)}"
@@ -56,7 +56,7 @@ def changes_text(before: Values, after: Values) -> str:
     )
 
 
-def steps_made(count: int, steps: "StepSummary | None") -> int:
+def counted_steps(count: int, steps: "StepSummary | None") -> int:
     """Return how many steps an account has that counted `count` numbers: every stride-th is one."""
     return ceil(count / (steps.stride if steps is not None else 1))
 

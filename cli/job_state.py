@@ -13,6 +13,7 @@ from ..daemon.journal.snapshot import recovered
 from ..intents.effects import Advice
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline
+from ..intents.rules.parameters import advised
 from ..scr_config.decision import DecisionError, parse_decision
 from .errors import UnknownJobError
 from .find_job import is_running, journal_of
@@ -50,13 +51,14 @@ def advice(paths: JobPaths) -> Advice:
 
 
 def recommended(paths: JobPaths) -> Values:
-    """Return the settings to run a job with: those of :func:`advice`, over them what is proposed to it.
+    """Return the settings to run a job with: those of :func:`advice`, with what is advised and proposed.
 
     Raises UnknownJobError.
     """
     settings = advice(paths).settings
     with contextlib.suppress(UnknownJobError, OSError):  # of a job without a journal nothing is proposed
-        settings = {**settings, **views.merged(explain(paths).proposals)}
+        view = explain(paths)
+        settings = {**settings, **advised(view.parameters), **views.merged(view.proposals)}
     return settings
 
 

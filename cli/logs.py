@@ -13,7 +13,7 @@ import msgspec
 
 from ..client.implicit_steps import ImplicitSteps
 from ..client.scr_log import standalone as scr_log_alone
-from ..client.scr_log.log import Record, parse_line
+from ..client.scr_log.log import LogRecord, parse_line
 from ..daemon.journal.records import JournalReader
 from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
 from ..goodput.job_events import JobEvents
@@ -233,7 +233,7 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.problems += filter(None, [log.torn])
 
 
-def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:
+def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[LogRecord]:
     garbage, near_s = 0, None
     for number, line in enumerate(lines, start=1):
         record = parse_line(line, near_s)

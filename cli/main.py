@@ -49,7 +49,7 @@ def configurable() -> list[str]:
     return [name for name in COMMANDS if name not in WITHOUT_DEFAULTS]
 
 
-def load(name: str) -> click.Command:
+def load_command(name: str) -> click.Command:
     """Return the command of that name; its module is imported."""
     gc.disable()  # nothing of what is imported goes away again
     try:
@@ -70,7 +70,7 @@ class Commands(click.Group):
         name, known, rest = super().resolve_command(ctx, args)
         if known is None:
             return name, None, rest
-        command, known_name = load(str(known.name)), str(known.name)
+        command, known_name = load_command(str(known.name)), str(known.name)
         if known_name in configurable() and not ctx.resilient_parsing:
             ctx.default_map = {known_name: defaults(known_name, command, configurable())}
         return name, command, rest

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_t
 import click
 from click.shell_completion import CompletionItem
 
-from ..daemon.options import OFF, Monitoring, address_of
+from ..daemon.options import OFF, ClusterOptions, Monitoring, address_of
 from ..units import parse_duration_s
 
 Form = Literal["table", "json"]
@@ -160,6 +160,30 @@ class Probed:
     no_probe: bool = option(
         "--no-probe", "Do not measure the cache, memory and XOR at the start, nor ask what the prefix is on."
     )
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """The options of a daemon that is one of several of its job."""
+
+    directory: Path | None = option(
+        "--cluster DIR",
+        "The job has daemons on other nodes, too; they find each other in DIR, which all nodes see.",
+        parse=Path.absolute,
+        kind=click.Path(path_type=Path, file_okay=False),
+    )
+    peers: str | None = option(
+        "--peers HOST:PORT,...", "The nodes in the job's order, this one among them, where not all see DIR."
+    )
+
+    @property
+    def cluster(self) -> ClusterOptions | None:
+        """The same, as a daemon takes it. Raises UsageError."""
+        if self.directory is None:
+            if self.peers:
+                raise click.UsageError("--peers needs --cluster DIR, where the job's keys are")
+            return None
+        return ClusterOptions(self.directory, tuple(filter(None, (self.peers or "").split(","))))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .errors import TomlError
 
@@ -21,12 +21,12 @@ class TomlFile(NamedTuple):
         """Return the error that says file, line and key."""
         return self._error(self._line(keys), f"{'.'.join(keys) or 'the file'}: {why}")
 
-    def decoded(self) -> dict[str, Any]:
+    def decoded(self) -> dict[str, object]:
         """Return what the file says. Raises TomlError."""
         import msgspec  # noqa: PLC0415 - only where there is a file
 
         try:
-            content: dict[str, Any] = msgspec.toml.decode(self.text)
+            content: dict[str, object] = msgspec.toml.decode(self.text)
         except msgspec.DecodeError as error:
             at = _AT_LINE.search(str(error))
             raise self._error(int(at[1]) if at else 1, f"not TOML: {_AT_LINE.sub('', str(error))}") from None

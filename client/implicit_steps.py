@@ -15,7 +15,7 @@ _WAITING_LIMIT = 65_536
 class ImplicitSteps:
     """Notes SCR's calls in a run that began at `now_s`; times are epoch seconds.
 
-    `dataset` is the one that the run goes on from. None: its first output tells, and steps wait for that.
+    `dataset` is the one that the run goes on from. None: its first output says, and steps wait for that.
     """
 
     def __init__(self, now_s: float, dataset: int | None = 0) -> None:

@@ -8,7 +8,6 @@ import stat
 import tempfile
 import zlib
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
@@ -187,18 +186,6 @@ def writer_from_environment() -> str:
     names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
     found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
     return writer_of_rank(int(found)) if found else ""
-
-
-def latest_job(base: Path) -> JobPaths | None:
-    """Return this host's job of ours whose journal was written last, or None. Raises RunDirectoryError."""
-    check_base(base)
-    found: list[tuple[float, JobPaths]] = []
-    with contextlib.suppress(OSError):
-        for job in base.iterdir():
-            paths = JobPaths.of(job.name, base=base)
-            with contextlib.suppress(OSError):
-                found.append((paths.check().journal.stat().st_mtime, paths))
-    return max(found, key=itemgetter(0))[1] if found else None
 
 
 def _file_name(text: str) -> str:

@@ -119,7 +119,7 @@ def complete_output(valid: bool = True) -> bool:
 
 
 def should_exit() -> bool:
-    """Return whether to end now, since SCR was told to halt the job or its time is nearly over."""
+    """Return whether to end now, since SCR is to halt the job or its time is nearly over."""
     with _as_scr("SCR_Should_exit"):
         return _session().should_exit()
 

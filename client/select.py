@@ -5,14 +5,11 @@ import os
 from mpi4py import MPI
 
 from .embedded.engine import EmbeddedEngine
-from .embedded.launch import NODES_VARIABLE
 from .engine import EngineError, say
 from .libscr.engine import LibscrEngine
-from .libscr.find import LibscrUnavailable, find
+from .libscr.find import LibscrUnavailable, find_libscr
 from .libscr.library import Library
-
-ENGINE_VARIABLE = "SCRTUNE_ENGINE"
-"""``libscr`` or ``embedded``: the engine to take, whatever is there."""
+from .mpi import ENGINE_VARIABLE, NODES_VARIABLE
 
 
 def library_for(comm: MPI.Intracomm) -> Library | None:
@@ -56,6 +53,6 @@ def _look() -> tuple[str, "os.PathLike[str] | None", str]:
     if asked == "embedded" or (not asked and os.environ.get(NODES_VARIABLE)):
         return "embedded", None, ""
     try:
-        return asked, find(os.environ), ""
+        return asked, find_libscr(os.environ), ""
     except LibscrUnavailable as error:
         return asked, None, str(error) if asked else error.short

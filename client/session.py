@@ -124,7 +124,7 @@ class Session:
         return completed.valid
 
     def should_exit(self) -> bool:
-        """Return whether to end now, since the job was told to or its time is nearly over."""
+        """Return whether to end now, since the job is to halt or its time is nearly over."""
         return self._engine.should_exit()
 
     def current(self, name: str) -> None:
@@ -181,9 +181,7 @@ class Session:
             started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
             self._report([started, declared(described, os.environ)])
             if self._emitter.dropped:
-                say(
-                    "the daemon cannot be told of this job: a path or a setting is not UTF-8. It runs untuned"
-                )
+                say("the job runs untuned, and is not reported: a path or a setting is not UTF-8")
 
     def _decided(self) -> Advice | None:
         """Return what the next outputs shall run under, or None where nothing is new."""

@@ -66,6 +66,8 @@ class Control:
         self._options = options
         self._handle = handle
         self._complete = complete
+        self.elsewhere: Callable[[], str] = str
+        """Returns the node that decides about the job, if that is another one, else an empty text."""
         self._refused = 0
 
     def answer(self, payload: bytes, now: float) -> bytes:
@@ -96,6 +98,8 @@ class Control:
                 return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
             case Command.GOODPUT:
                 return views.goodput_view(self._pipeline, now)
+            case _ if leader := self.elsewhere():
+                raise _RefusedError(f"job {self._options.paths.job_id!r} is decided about on node {leader}")
             case Command.OFF | Command.ON:
                 return self._switched(on=command is Command.ON)
             case Command.PIN | Command.UNPIN:

@@ -63,6 +63,11 @@ class Executor:
         self.advice = recovered if recovered.generation == decision.generation else earlier
         self.file.recall(self.advice)
 
+    def take_over(self, advice: Advice) -> None:
+        """Go on with the advice of another node's daemon, whose journal this one has now."""
+        self.advice = advice
+        self.file.recall(advice)
+
     def publish(self, advice: Advice, now: float) -> None:
         """Write the config file, then the decision: who sees the new decision finds the file the same.
 

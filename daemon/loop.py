@@ -17,6 +17,8 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
+from .allocation import AllocationWatch
+from .cluster.role import Role
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
@@ -74,6 +76,7 @@ class Daemon:
         self._executor = Executor(options)
         self._probes = Probes(options.paths.host)
         self._is_probe_due = options.probe
+        self._allocation = AllocationWatch()
         self._memory = JobMemory(options)
         self._control: Control
         self._monitor: Monitor
@@ -83,6 +86,7 @@ class Daemon:
         self._has_news = True
         """Whether anything came since the last tick."""
         self._leave_s = float("inf")
+        self._role = Role(options, self)
 
     def run(self) -> None:
         """Run until a signal ends it.
@@ -129,9 +133,10 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
+        self._allocation.recall(self._pipeline.allocation)
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
-            self._executor.publish(self._pipeline.advice, self._clock())
+            self.publish()
         return True
 
     def _restored(self) -> JournalReader:
@@ -147,9 +152,10 @@ class Daemon:
             self._pipeline,
             self._executor,
             self._options,
-            handle=self._handle,
+            handle=self.handle,
             complete=self._complete,
         )
+        self._control.elsewhere = lambda: self._role.elsewhere
         self._monitor = Monitor(self._options.monitoring, self._pipeline, self._control.status, self._steps)
         return JournalReader(paths.journal, start, number)
 
@@ -180,6 +186,7 @@ class Daemon:
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
         self._reserve()
+        self._role.join(sockets.poller)
         self._parent.say(READY)
         while not self._signals.ending:
             if self._parent.fd in sockets.wait(self._idle_s(time.monotonic())):
@@ -187,14 +194,47 @@ class Daemon:
             self._turn(sockets)
         self._end(sockets)
 
+    @property
+    def pipeline(self) -> Pipeline:
+        """The state of the job on this node."""
+        return self._pipeline
+
+    @property
+    def journal_version(self) -> str:
+        """What tells the journal from the one that it was before it was packed."""
+        return self._journal.version
+
+    def now(self) -> float:
+        """Return the clock's time."""
+        return self._clock()
+
+    def publish(self) -> None:
+        """Publish the settings, if they are known and this daemon decides."""
+        if self._role.decides and self._pipeline.job is not None:
+            self._executor.publish(self._pipeline.advice, self._clock())
+
+    def take_over(self) -> None:
+        """Go on from a journal that has come from another node, as if this daemon had been killed."""
+        self._journal.close()
+        self._monitor.end(self._clock())
+        self._pipeline, self._steps, self._packed_s = Pipeline(), RecentSteps(), None
+        if not self._recover():  # a signal came: the rest is read by whoever needs it
+            self._journal = Journal(self._options.paths.journal)
+        self._executor.take_over(self._pipeline.advice)
+        self._monitor.start()
+
     def _idle_s(self, time_s: float) -> float:
-        """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        """Return for how long to sleep unless something comes, from the other nodes among others."""
+        return min(self._own_idle_s(time_s), self._role.next_s - time_s)
+
+    def _own_idle_s(self, time_s: float) -> float:
+        """Return the same for a node alone: to no tick that would find nothing to do."""
         if self._packed_s is not None:
             return 0.0
-        is_busy = self._executor.unfinished or self._probes.is_running
+        is_busy = self._executor.unfinished or self._probes.is_running or self._allocation.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
-        return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
+        return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
 
     def _hear(self) -> None:
         """Take in what the parent says: that the application has ended, and then that we are to end."""
@@ -204,13 +244,15 @@ class Daemon:
             return
         for line in lines:
             with suppress(msgspec.MsgspecError):
-                self._handle(msgspec.json.decode(line, type=JobEnded))
+                self.handle(msgspec.json.decode(line, type=JobEnded))
 
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
         self._answer(sockets)
-        for message in islice(sockets.events(), _MESSAGES_AT_ONCE):
-            self._take(message, sockets)
+        self._role.turn()
+        if not self._role.is_waiting:
+            for message in islice(sockets.events(), _MESSAGES_AT_ONCE):
+                self._take(message, sockets)
         if time.monotonic() >= self._next_tick_s:
             self._tick(time.monotonic())
         self._flush()
@@ -219,7 +261,7 @@ class Daemon:
     def _take(self, message: bytes, sockets: Sockets) -> None:
         self._has_news = True
         for event in self._ingest.message(message):
-            self._handle(event)
+            self._role.arrived(event)
             self._answer(sockets)
         while not self._late() and self._ingest.sum_up():
             self._answer(sockets)
@@ -238,6 +280,7 @@ class Daemon:
             journal_lost=self._journal.lost,
             journal_error=self._journal.error,
             monitors=self._monitor.views(),
+            cluster=self._role.view(),
         )
 
     def _late(self) -> bool:
@@ -253,12 +296,13 @@ class Daemon:
         self._has_news = False
         digest = self._ingest.digest()
         if digest is not None:
-            self._handle(digest)
+            self._role.seen_here(digest)
         self._take_probes()
+        self._look_at_allocation(time_s)
         if time_s >= self._next_look_s:
-            self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
+            self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
-        if self._executor.unfinished and time_s >= self._next_retry_s:
+        if self._executor.unfinished and self._role.decides and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
@@ -266,17 +310,18 @@ class Daemon:
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
-        job = self._pipeline.job
+        job = self._role.job
         if job is None:
             return
-        if age_s >= _ACCOUNT_AFTER_S and not self._has_account:
+        self._probe_once(job, self._clock())
+        if age_s >= _ACCOUNT_AFTER_S and self._role.decides and not self._has_account:
             self._has_account = True
             self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
-        if (edited := self._executor.file.edited()) is not None:
-            self._handle(edited)
+        if self._role.decides and (edited := self._executor.file.edited()) is not None:
+            self.handle(edited)
         seen = self._node.look(job)
         if seen.processes:
-            self._handle(seen)
+            self.handle(seen)
 
     @cached_property
     def _node(self) -> "JobNode":
@@ -284,21 +329,23 @@ class Daemon:
 
         return JobNode(self._options.paths)
 
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Take an event in, and perform what follows from it."""
         now = self._clock()
         if isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
             if (recalled := self._memory.recall(event)) is not None:
-                self._handle(recalled)
+                self.handle(recalled)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
-            self._executor.perform(effects, now)
+            self._executor.perform(self._role.ours(effects), now)
         if isinstance(event, SettingsObserved):
             self._started_s, self._next_look_s = time.monotonic(), 0.0  # of this run: much is new again
             self._probe_once(event, now)
+            self._allocation.ask()
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
         """Start the probes where a job's rank 0 is, unless an earlier daemon of the job has their results."""
@@ -306,15 +353,23 @@ class Daemon:
             return
         self._is_probe_due = False
         pipeline, probes = self._pipeline, self._probes
-        rates = None if pipeline.probe else probes.measure_cache(job, self._node.ranks(job), now)
+        is_probed = pipeline.is_probed(self._options.paths.host)
+        rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
         found = None if pipeline.targets else probes.find_targets(job, now)
         for failed in (rates, found):
             if failed is not None:
-                self._handle(failed)
+                self._role.seen_here(failed)
 
     def _take_probes(self) -> None:
         for probed in self._probes.take(self._clock()):
-            self._handle(probed)
+            self._role.seen_here(probed)
+
+    def _look_at_allocation(self, time_s: float) -> None:
+        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
+        if self._pipeline.job is None:
+            return
+        if (seen := self._allocation.look(time_s, self._clock())) is not None:
+            self.handle(seen)
 
     def _flush(self) -> None:
         had_room = not self._journal.error
@@ -327,16 +382,17 @@ class Daemon:
         self._is_probe_due = False
         self._take_probes()
         self._probes.close()
+        self._allocation.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():
                 break
         if unread := self._unread(sockets):
-            self._handle(EventsLost(source=UNREAD, count=unread))
+            self.handle(EventsLost(source=UNREAD, count=unread))
         if (digest := self._ingest.digest(final=True)) is not None:
-            self._handle(digest)
+            self.handle(digest)
         if left := self._ingest.give_up():
-            self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
+            self.handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
         self._memory.keep(self._pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
@@ -347,6 +403,7 @@ class Daemon:
         self._monitor.end(self._clock())
         if self._parent.fd is not None:
             self._leave_status()
+        self._role.close()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
 
     def _unread(self, sockets: Sockets) -> int:

@@ -14,10 +14,10 @@ from pathlib import Path
 import msgspec
 
 from ..intents.effects import Advice
-from ..intents.events import SettingsObserved, UserEdited, Value, Values
+from ..intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..intents.settings import DEFAULTS
 from ..scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
-from ..scr_config.files import write_config
+from ..scr_config.files import file_identity, write_config
 from ..scr_config.ownership import (
     Tuned,
     back_up_foreign,
@@ -28,6 +28,7 @@ from ..scr_config.ownership import (
     tuned,
 )
 from ..scr_config.parse import ConfigFile, assumed, parse
+from ..scr_config.problems import Code, Severity
 from ..scr_config.resolution import expand
 from ..scr_config.rewrite import file_values, raw_values, rewrite
 
@@ -96,13 +97,14 @@ class ManagedConfig:
         settings, sources, advised = dict(job.settings), dict(job.sources), dict[str, Value]()
         for name, left in self._left.items():
             found = job.settings.get(name)
-            if found is None or sources.get(name) != "user config" or not _means(name, left.text, found):
+            is_from_file = sources.get(name) == ValueSource.USER_CONFIG
+            if found is None or not is_from_file or not _means(name, left.text, found):
                 continue
             own = None if left.own is None else _value(name, left.own)
             advised[name] = found
             settings[name] = DEFAULTS.get(name, found) if own is None else own
             if own is None:
-                sources[name] = "default"
+                sources[name] = ValueSource.DEFAULT
         return msgspec.structs.replace(job, settings=settings, sources=sources, advised=advised)
 
     def edited(self) -> UserEdited | None:
@@ -110,7 +112,7 @@ class ManagedConfig:
 
         The file may be half written at this moment: what two calls in a row find counts.
         """
-        if self._last is None or (now := _status(self.path)) == self._unedited:
+        if self._last is None or (now := _identity(self.path)) == self._unedited:
             return None
         there = _read(self.path)
         if not self._is_edited(there):
@@ -205,7 +207,7 @@ def _difference(before: dict[str, str], after: dict[str, str], text: str) -> Use
                 changes[name] = coerce(name, expand(after[name], os.environ))
             except ParameterError as error:
                 refused.append(f"{name}: {error.text!r} is not {error.allowed}; the value before stands")
-    broken = {p.parameter: p for p in parse(text, os.environ).problems if p.severity == "error"}
+    broken = {p.parameter: p for p in parse(text, os.environ).problems if p.severity is Severity.ERROR}
     missing = [name for name in names if name not in after]
     refused += [f"{name}: {broken[name].what}; the value before stands" for name in missing if name in broken]
     removed = tuple(name for name in missing if name not in broken)
@@ -216,14 +218,15 @@ def _difference(before: dict[str, str], after: dict[str, str], text: str) -> Use
 def _unreadable(text: str, known: Iterable[str]) -> Iterator[str]:
     """Return the lines on which SCR fails, without their text (it may be a password) and those of `known`."""
     for problem in parse(text, assumed(text, os.environ)).problems:
-        hangs_or_misread = problem.code in ("duplicate", "carriage-return")
-        if problem.severity == "error" and not hangs_or_misread and problem.parameter not in known:
+        hangs_or_misread = problem.code in (Code.DUPLICATE, Code.CARRIAGE_RETURN)
+        if problem.severity is Severity.ERROR and not hangs_or_misread and problem.parameter not in known:
             yield f"line {problem.line}: SCR cannot read it ({problem.code}); it becomes a comment"
 
 
 def _shared_names() -> list[str]:
     """Return the parameters that SCR looks for in a file, and that are no secret."""
-    return [name for name, each in CATALOGUE.items() if "user config" in each.layers and name not in SECRETS]
+    in_file = (name for name, each in CATALOGUE.items() if ValueSource.USER_CONFIG in each.layers)
+    return [name for name in in_file if name not in SECRETS]
 
 
 def _values(file: ConfigFile) -> dict[str, str]:
@@ -246,13 +249,11 @@ def _has_checkpoint_lines(text: str) -> bool:
     return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
 
 
-def _status(path: Path) -> tuple[int, ...]:
-    """Return what changes with the file at `path`; nothing if there is none."""
+def _identity(path: Path) -> tuple[int, ...]:
     try:
-        status = path.stat()
+        return file_identity(path.stat())
     except OSError:
         return ()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _read(path: Path, *, is_expected: bool = False) -> str:

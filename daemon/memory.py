@@ -8,7 +8,6 @@ import hashlib
 import logging
 import os
 import re
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -22,7 +21,7 @@ from ..intents.events import KnowledgeRecalled, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..intents.tune.knowledge import Knowledge
 from ..scr_config.catalogue import checked
-from ..scr_config.files import write_atomic
+from ..scr_config.files import read_own, write_atomic
 from ..scr_config.locations import PLACES
 from .options import DaemonOptions
 
@@ -32,8 +31,7 @@ MOST_KINDS = 200
 _LIMIT_BYTES = 256 * 1024
 _EVERY_S = 30.0
 _NUMBER = re.compile(r"\d+")
-_OF_ONE_JOB = ("SCR_HALT_", "SCR_LOG_")  # an end that is near, and where it is written about
-_NO_LINK = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+_OF_ONE_JOB = ("SCR_HALT_", "SCR_LOG_", "SCR_CACHE_PURGE")  # an end that is near, its log, a clean start
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +64,7 @@ def kind_of(job: SettingsObserved, application: str, host: str, environment: Map
         if name not in PLACES and not name.startswith(_OF_ONE_JOB)
     }
     cache = _NUMBER.sub("#", str(job.settings.get("SCR_CACHE_BASE", "")))
-    own = (sorted(settings.items()), cache, job.floor.upper(), job.durability)
+    own = (sorted(settings.items()), cache, job.floor.upper(), job.durability, job.declared.losses)
     return JobKind(
         user=user_name(),
         application=application,
@@ -98,7 +96,7 @@ class Memory:
     def recall(self, kind: JobKind) -> Knowledge | None:
         """Return what is known of a kind of job; None when that is nothing. Raises OSError and ValueError."""
         try:
-            kept = msgspec.json.decode(_read(self.path(kind)), type=_Kept)
+            kept = msgspec.json.decode(read_own(self.path(kind), _LIMIT_BYTES), type=_Kept)
         except FileNotFoundError:
             return None
         if kept.kind != kind or not is_within_bounds(kept.knowledge):
@@ -173,16 +171,3 @@ class JobMemory:
 
 def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:32]
-
-
-def _read(path: Path) -> bytes:
-    """Return the content of a regular file of ours; no link is followed. Raises OSError and ValueError."""
-    descriptor = os.open(path, _NO_LINK)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-            raise ValueError("it is no regular file of yours")
-        content = file.read(_LIMIT_BYTES + 1)
-    if len(content) > _LIMIT_BYTES:
-        raise ValueError(f"it has more than {_LIMIT_BYTES} bytes")
-    return content

@@ -62,11 +62,11 @@ class NodeObserver:
             if process is None or not known:
                 process = self._processes[pid] = psutil.Process(pid)
             cores_used = process.cpu_percent(None) / 100
-            cpus = tuple(sorted(process.cpu_affinity()))
+            cpus, name = tuple(sorted(process.cpu_affinity())), process.name()
         except (psutil.Error, OSError, ValueError, OverflowError):  # the last two: a number that is no pid
             self._processes.pop(pid, None)
             return None
-        return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used) if known else None
+        return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used, name=name) if known else None
 
 
 class Ranks:

@@ -67,6 +67,17 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
+class ClusterOptions:
+    """How a daemon finds the others of its job (`docs/cluster.md`)."""
+
+    directory: Path
+    """For the job's user alone (0700): its keys, and, where all nodes see it, the name of each node."""
+
+    peers: tuple[str, ...] = ()
+    """``HOST:PORT`` of each node in the job's order, where they do not."""
+
+
+@dataclass(frozen=True)
 class DaemonOptions:
     """Options of one daemon."""
 
@@ -87,6 +98,9 @@ class DaemonOptions:
 
     probe: bool = True
     """Whether the storage of this node is measured once (:mod:`scrtune.daemon.probe.measure`)."""
+
+    cluster: ClusterOptions | None = None
+    """The daemons of the other nodes; None: the job has none."""
 
     parent: int | None = None
     """A descriptor: a line from it is the application's end (JobEnded as JSON), its end ends the daemon."""

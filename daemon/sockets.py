@@ -34,9 +34,9 @@ class Sockets:
                 f"{paths.root}: no socket can be bound there ({error}); empty it, or name another directory"
                 " with SCRTUNE_RUN_DIR"
             ) from error
-        self._poller = zmq.Poller()
+        self.poller = zmq.Poller()
         for waited in (self._events, self._questions, *fds):
-            self._poller.register(waited, zmq.POLLIN)
+            self.poller.register(waited, zmq.POLLIN)
 
     @staticmethod
     def _bind(socket: "zmq.Socket[bytes]", endpoint: str) -> None:
@@ -47,7 +47,7 @@ class Sockets:
 
     def wait(self, seconds: float) -> set[int]:
         """Wait for any of them, `seconds` at most; returns the descriptors that are readable."""
-        ready = self._poller.poll(max(0, ceil(seconds * 1000)))
+        ready = self.poller.poll(max(0, ceil(seconds * 1000)))
         return {each for each, _ in ready if isinstance(each, int)}
 
     def events(self, quiet_s: float = 0.0) -> Iterator[bytes]:

@@ -10,11 +10,14 @@ import msgspec
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
+from ..intents.observe.intents import NUMBERS
+from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
-from ..intents.pipeline import Counters, Pipeline
+from ..intents.pipeline import Counters, Leader, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.interval import users_own
 from ..intents.rules.parameter import DerivedParameter
+from ..intents.rules.parameters import advised
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
@@ -35,6 +38,8 @@ class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str
     end_s: float = 0.0
     """Epoch seconds of the newest observation."""
+    number: int = 0
+    """The LLNL study's; 0: none."""
 
 
 class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +55,8 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     `saved_s` are seconds of all checkpoints against the user's own settings; `applied_s` went into applying
     settings, `reverted_s` into trials that were taken back. `interval` is the checkpoint interval if scrtune
     chose it (``--interval auto``), whose savings are not among these. `for_good` are the settings found,
-    `is_tried` unless they are only proposed; without any `why_nothing` says why.
+    `is_tried` unless they are only proposed; without any `why_nothing` says why. `advised` follows from the
+    intents, and was not tried.
     """
 
     saved_s: float = 0.0
@@ -58,8 +64,38 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     reverted_s: float = 0.0
     interval: Values = {}
     for_good: Values = {}
+    advised: Values = {}
     is_tried: bool = True
     why_nothing: str = ""
+
+
+class MemberView(msgspec.Struct, frozen=True, kw_only=True):
+    """Another node of the job as the leader hears it: how old its last word is, and its clock's lead."""
+
+    host: str
+    age_s: float
+    is_lost: bool = False
+    ahead_s: float = 0.0
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The daemons of a job: who leads since when (epoch seconds) and why, who is next, who is there.
+
+    `is_heard`: rank 0 has spoken to the leader. Only the leader knows the `members`. `problems` counts what
+    was wrong between the nodes.
+    """
+
+    leader: str = ""
+    term: int = 0
+    since_s: float = 0.0
+    why: str = ""
+    is_heard: bool = False
+    next_in_line: str = ""
+    members: tuple[MemberView, ...] = ()
+    beats: int = 0
+    """That have arrived here, of `beat_bytes` in all."""
+    beat_bytes: int = 0
+    problems: dict[str, int] = {}
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +134,12 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingsView = SavingsView()
     pace: str = ""
     """That checkpoints come absurdly often, or never, and what to set; else empty."""
+    cluster: ClusterView | None = None
+    """The daemons of the other nodes; None in a job of one node, and when none runs."""
+    leaders: tuple[Leader, ...] = ()
+    """Whose daemon decided since when, in a job of several nodes."""
+    divergence: str = ""
+    """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,6 +197,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     levers: tuple[LeverView, ...] = ()
     parameters: tuple[DerivedParameter, ...] = ()
     """What follows from the intents without a trial."""
+    contradictions: tuple[str, ...] = ()
+    """What the user said that cannot be, and what counts instead."""
     mode: str = "auto"
     job_id: str = ""
     observation: Observation = Observation()
@@ -164,6 +208,12 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     pace: str = ""
     """As in :class:`StatusView`."""
     running: bool = True
+    leaders: tuple[Leader, ...] = ()
+    """As in :class:`StatusView`."""
+    nodes: tuple[NodeEvidence, ...] = ()
+    """What each node has said of itself, where there are several."""
+    stragglers: tuple[str, ...] = ()
+    """Of which of them the others have far more."""
     proposals: tuple[Proposal, ...] = ()
     """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
@@ -188,6 +238,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
             window_s=intent.evidence.window_s,
             confidence=intent.evidence.confidence,
             end_s=intent.evidence.end_s,
+            number=NUMBERS.get(name, 0),
         )
         for name, intent in pipeline.intents.named().items()
     )
@@ -196,6 +247,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
 def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
+    nodes = pipeline.nodes
     shown = sorted(pipeline.advice.settings)
     baseline = tuner.baseline if tuner else {}
     if job is not None:
@@ -213,12 +265,16 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         gains=gains(pipeline.decisions),
         levers=pipeline.levers(),
         parameters=pipeline.parameters(),
+        contradictions=pipeline.contradictions,
         mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
         start_s=pipeline.start_s,
         observation=pipeline.observation,
         probe=pipeline.probe,
         recalled=pipeline.recalled,
         pace=pipeline.pace,
+        leaders=tuple(pipeline.leaders),
+        nodes=nodes if len(nodes) > 1 else (),
+        stragglers=tuple(stragglers(nodes)),
         proposals=() if job is None or job.tuning else pipeline.proposals(),
     )
 
@@ -264,6 +320,8 @@ def status_view(
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
         pace=pipeline.pace,
+        leaders=tuple(pipeline.leaders),
+        divergence=pipeline.divergence,
     )
 
 
@@ -277,6 +335,7 @@ def _savings(pipeline: Pipeline) -> SavingsView:
         reverted_s=found.reverted_s,
         interval=_interval(pipeline),
         for_good=for_good,
+        advised=advised(pipeline.parameters()),
         is_tried=is_tried,
         why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
     )

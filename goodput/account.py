@@ -23,11 +23,11 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
 
     The account begins at `start_s` (epoch seconds). `steps` counts the steps made, each once, however
-    often it was computed. `checkpoints` counts SCR's valid ones; where nothing was told of an output of SCR,
-    the saves that were told by both ends (those that overlap, as of several ranks, are one). `recoveries`
+    often it was computed. `checkpoints` counts SCR's valid ones; where no output of SCR was reported, the
+    saves with both ends recorded (those that overlap, as of several ranks, are one). `recoveries`
     counts the datasets that SCR brought back, `node_failures` what its scripts said of nodes.
     `data_loading_async_s` is no bucket: it ran beside the steps. `skew_s` is how far the clocks of those who
-    tell of steps are apart: every border between two buckets may be off by so much.
+    report steps are apart: every border between two buckets may be off by so much.
     """
 
     wall_s: float

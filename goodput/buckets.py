@@ -64,7 +64,7 @@ STEP = "step"
 ASYNC_LOADING = "data_loading_async"
 """Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
 STEPS_MADE = "steps made"
-"""No time at all: how many of the steps that count were made, in millionths (`ledger/steps_made.py`)."""
+"""No time at all: how many of the steps that count were made, in millionths (`ledger/sweep.py`)."""
 
 STRONGER_THAN_CUSTOM = (
     TUNING,
@@ -115,7 +115,7 @@ OF_OUTPUT = (
 """The parts of an output, by their fields, in the order in which SCR does them."""
 
 NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
-"""What is told of the time between two runs as well: it says nothing of how long a run was alive."""
+"""What is reported of the time between two runs as well: it says nothing of how long a run was alive."""
 
 OTHER_CUSTOM = CUSTOM + "(more names)"
 _NAMES = 256

@@ -9,7 +9,7 @@ import msgspec
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
-    """The application's ranks are up. `writer` tells who says so: several of one launch may."""
+    """The application's ranks are up. `writer` is who says so: several of one launch may."""
 
     time_s: float
     ranks: int = 1
@@ -18,9 +18,9 @@ class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
 
 
 class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
-    """The application ended by itself; a run without this event was cut off. `writer` tells who says so.
+    """The application ended by itself; a run without this event was cut off. `writer` is who says so.
 
-    A run has ended when all say so who told of its start, or one without a name.
+    A run has ended when all say so who reported its start, or one without a name.
     """
 
     time_s: float
@@ -130,7 +130,7 @@ class RestartCompleted(msgspec.Struct, frozen=True, tag="restart_completed", kw_
 
 
 class JobHalted(msgspec.Struct, frozen=True, tag="job_halted", kw_only=True):
-    """SCR was told to end the job, by ``scr_halt`` or near the end of its time; `reason` is SCR's word."""
+    """SCR is to end the job, by ``scr_halt`` or near the end of its time; `reason` is SCR's word."""
 
     time_s: float
     reason: str = ""
@@ -160,7 +160,7 @@ class Recovered(msgspec.Struct, frozen=True, tag="recovered", kw_only=True):
 class Interval(msgspec.Struct, frozen=True, tag="interval", kw_only=True):
     """A stretch of time with a purpose, whole. `kind` is one of :data:`INTERVAL_KINDS`.
 
-    `name` is the user's own name of a ``custom`` one; `writer` tells who saw it (a rank, a host).
+    `name` is the user's own name of a ``custom`` one; `writer` is who saw it (a rank, a host).
     """
 
     kind: str

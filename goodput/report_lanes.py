@@ -84,7 +84,7 @@ class Disruption(msgspec.Struct, frozen=True):
         return f"{self.kind}: {self.node}" if self.node else self.kind
 
 
-class Run(msgspec.Struct):
+class RunSpan(msgspec.Struct):
     """A run up to its last event; `exit_code` is known once it `is_over`."""
 
     start_s: float
@@ -134,7 +134,7 @@ def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
     return made
 
 
-def runs_of(events: JobEvents) -> list[Run]:
+def runs_of(events: JobEvents) -> list[RunSpan]:
     """Return the runs in order; if no start is known, everything is one run.
 
     An end at the very time at which a run starts belongs to the run before: clocks may count whole seconds.
@@ -155,7 +155,7 @@ def runs_of(events: JobEvents) -> list[Run]:
     run = np.maximum(run - 1, 0)
     last_s = starts_s.copy()
     np.maximum.at(last_s, run, ended_s)
-    runs = [Run(*each) for each in zip(starts_s.tolist(), last_s.tolist(), strict=True)]
+    runs = [RunSpan(*each) for each in zip(starts_s.tolist(), last_s.tolist(), strict=True)]
     for event, its in zip(within, run.tolist(), strict=False):
         if isinstance(event, (JobEnded, JobHalted)) and not is_estimated(event):
             runs[its].is_over = True
@@ -203,7 +203,7 @@ def _bar(start_s: float, end_s: float, label: str = "") -> LaneBar:
     return LaneBar(start_s, end_s, end_s - start_s, 1, label)
 
 
-def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, LaneBar]]:
+def _run_bars(runs: Sequence[RunSpan]) -> Iterator[tuple[str, LaneBar]]:
     for number, run in enumerate(runs, start=1):
         state = "broke off" if number < len(runs) else "no end reported"
         if run.is_over:

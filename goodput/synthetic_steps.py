@@ -1,6 +1,6 @@
 """Synthetic steps: numbers for the work between outputs (:mod:`scrtune.client.implicit_steps`).
 
-Of an application that tells of no steps, what lies between SCR's calls is its work. That has numbers, so that
+Of an application that reports no steps, what lies between SCR's calls is its work. That has numbers, so that
 the ledger finds what was lost and made again, but they mean nothing to people, and neither do their times.
 """
 

@@ -5,7 +5,7 @@ import msgspec
 from ..goodput.events import GoodputEvent
 from ..goodput.validation import defect
 from .events import EventsLost, TraceDigest
-from .trace.decoder import REASONS
+from .trace.lines import REASONS
 
 _REMEMBERED_EVENTS = 1024
 _MOST_NAMES = 256

@@ -204,6 +204,8 @@ class ProcessUse(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     cpus: tuple[int, ...]
     cores_used: float = 0.0
+    name: Name = ""
+    """Of its program."""
     thread_cpus: tuple[int, ...] = ()
 
 
@@ -286,7 +288,8 @@ class AllocationObserved(msgspec.Struct, frozen=True, tag="allocation_observed",
     """The allocation that the job runs in, as its scheduler shows it at `time_s`.
 
     `end_s` is its time limit in epoch seconds, 0: not known. `switches` has the switch that each host hangs
-    on, as far as there is a topology. `steps` are the names of the application's steps in it so far.
+    on, as far as there is a topology. `steps` are the application's steps in it so far, as far as they were
+    seen: each is ``number name``.
     """
 
     scheduler: Name
@@ -296,6 +299,33 @@ class AllocationObserved(msgspec.Struct, frozen=True, tag="allocation_observed",
     switches: dict[Name, Name] = {}
     steps: tuple[Name, ...] = ()
     time_s: float = 0.0
+
+
+class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", kw_only=True):
+    """A node of the job is not heard of any more; what it had said of itself counts no longer."""
+
+    host: Name
+
+
+class LeaderChanged(msgspec.Struct, frozen=True, tag="leader_changed", kw_only=True):
+    """From now on the daemon of `host` decides for all nodes, for the reason `why`; `term` counts leaders."""
+
+    host: Name
+    term: Count
+    why: Name = ""
+
+
+class MetricObserved(msgspec.Struct, frozen=True, tag="metric_observed", kw_only=True):
+    """The application measured something that shall not grow without bounds, such as its loss.
+
+    `value` is None where it is no finite number. `writer` is the process that says so.
+    """
+
+    name: Name
+    value: float | None
+    step: int
+    time_s: float
+    writer: Name = ""
 
 
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
@@ -352,6 +382,9 @@ Event = (
     | StorageProbed
     | StorageTargetsObserved
     | AllocationObserved
+    | NodeLeft
+    | LeaderChanged
+    | MetricObserved
     | EventsLost
     | UserEdited
     | TuningSwitched

@@ -8,12 +8,23 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
+
 from ..goodput.account import Account
 from ..goodput.buckets import FLUSH_SLOWDOWN, TUNING
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
-from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
+from ..goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    JobStarted,
+    OutputCompleted,
+    RestartCompleted,
+    StepCompleted,
+)
 from ..goodput.interval.failures import FailureWatch
 from ..goodput.ledger.ledger import Ledger
+from .contradictions import contradictions
 from .counters import Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (
@@ -22,6 +33,9 @@ from .events import (
     Event,
     EventsLost,
     KnowledgeRecalled,
+    LeaderChanged,
+    MetricObserved,
+    NodeLeft,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
@@ -32,12 +46,11 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.intents import Intents, Observers
+from .observe.intents import Intents, Observers, Surroundings
+from .observe.nodes import NodeEvidence
 from .observe.observation import Observation, Observing
-from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
-from .rules.guards import required, veto
-from .rules.interval import Interval, in_force, interval, users_own
+from .rules.interval import in_force, interval, users_own
 from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
@@ -54,7 +67,17 @@ if TYPE_CHECKING:
 __all__ = ["Counters", "Pipeline"]
 
 _REMEMBERED_COSTS = 10_000
+_REMEMBERED_LEADERS = 100
 _MOST_PROCESSES = 65_536
+
+
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """The node whose daemon decided from `since_s` (epoch seconds) on, and why it did."""
+
+    host: str
+    term: int
+    since_s: float
+    why: str
 
 
 class Pipeline:
@@ -64,13 +87,13 @@ class Pipeline:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
-        self.node: NodeObserved | None = None
-        self.probe: StorageProbed | None = None
         self.allocation: AllocationObserved | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self.recalled: Knowledge | None = None
         """What earlier jobs taught."""
+        self.leaders: list[Leader] = []
+        """Whose daemon decided since when, the last ones; none in a job of one node."""
         self._run: JobRun | None = None
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
@@ -80,20 +103,22 @@ class Pipeline:
         self._observing = Observing()
         self._on = True
         self._held: Held | None = None
+        self._now_s = 0.0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
         self.counters.events += 1
+        self._now_s = now
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
-                effects = self._digest(event)
-            case NodeObserved() | StorageProbed() | AllocationObserved():
-                self._surroundings(event, now)
-            case StorageTargetsObserved():
-                self._observers.add_targets(event)
-            case EventsLost():
-                self.counters.add_lost(event)
+                effects = self._digest(event, now)
+            case NodeObserved() | StorageProbed() | NodeLeft():
+                self._node(event, now)
+            case StorageTargetsObserved() | AllocationObserved() | LeaderChanged() | EventsLost():
+                self._note(event, now)
+            case MetricObserved():
+                effects = self._metric(event)
             case SettingsObserved():
                 effects = self._settings(event, now)
             case UserEdited():
@@ -117,7 +142,11 @@ class Pipeline:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        return self._observers.observe(self.job, self.settings)
+        failures = self._failures.failures
+        around = Surroundings(
+            failures=failures, allocation=self.allocation, recalled=self.recalled, now_s=self._now_s
+        )
+        return self._observers.observe(self.job, self.settings, around)
 
     @property
     def observation(self) -> Observation:
@@ -139,10 +168,12 @@ class Pipeline:
             settings=self.settings,
             job=self.job,
             node=self.node,
-            held=self._held,
+            held=self._held_now,
             probe=self.probe,
             allocation=self.allocation,
             recalled=self.recalled,
+            failures=self._failures.failures,
+            felt_s=self.tuner.felt_s if self.tuner else 0.0,
             mutability=mutability,
             start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
@@ -151,6 +182,25 @@ class Pipeline:
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=self._applied.shared_files.why_no_bypass,
         )
+
+    @property
+    def node(self) -> NodeObserved | None:
+        """Memory and room in the cache: the least of all nodes."""
+        return self._observers.nodes.look
+
+    @property
+    def probe(self) -> StorageProbed | None:
+        """The rates of the storage: the lowest of all nodes."""
+        return self._observers.nodes.probe
+
+    def is_probed(self, host: str) -> bool:
+        """Return whether the storage of `host` was probed."""
+        return self._observers.nodes.is_probed(host)
+
+    @property
+    def nodes(self) -> tuple[NodeEvidence, ...]:
+        """What each node has said of itself, by host."""
+        return self._observers.nodes.evidence()
 
     @property
     def targets(self) -> StorageTargetsObserved | None:
@@ -180,7 +230,17 @@ class Pipeline:
     @property
     def knowledge(self) -> Knowledge | None:
         """What this job and earlier ones taught; None before there was a checkpoint."""
-        return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+        learnt = self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+        if learnt is None:
+            return None
+        seen, before = self._failures.failures, self.recalled or Knowledge(jobs=0, checkpoints=0)
+        node_s = before.node_s + seen.observed_s * seen.nodes
+        return replace(learnt, failures=before.failures + seen.total, node_s=node_s)
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What the user said that cannot be, and what counts instead."""
+        return contradictions(self.job, self.intents) if self.job else ()
 
     @property
     def applied_s(self) -> float:
@@ -200,8 +260,8 @@ class Pipeline:
         if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
-        paced = self._interval(self.tuner, situation).proposal
+        demanded = (each for each, veto in declared(situation) if veto is None)
+        paced = interval(situation).proposal
         return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
     def parameters(self) -> tuple[DerivedParameter, ...]:
@@ -213,7 +273,7 @@ class Pipeline:
         if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        return (*self.tuner.levers(situation), self._interval(self.tuner, situation).view)
+        return (*self.tuner.levers(situation), interval(situation).view)
 
     @property
     def _is_asked(self) -> bool:
@@ -222,52 +282,90 @@ class Pipeline:
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:
-        """What the user's declaration demands, where settings may be changed."""
-        situation = self.situation
-        if not (self.job and self.job.tuning):
+        """What the user's declaration demands and no launch will bring, where settings may be changed."""
+        if self.tuner is None or not (self.job and self.job.tuning):
             return []
-        demanded = [(each, veto(each.changes, situation)) for each in required(situation)]
-        return [*demanded, *((each, None) for each in declared(situation))]
-
-    def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
-        return interval(situation, tuner.felt_s, self._failures.failures)
+        coming = self.tuner.at_launch
+        return [
+            (each, veto)
+            for each, veto in declared(self.situation)
+            if any(coming.get(name) != value for name, value in each.changes.items())
+        ]
 
     @property
     def pace(self) -> str:
         """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
         return absurd(self.job, self.settings, self.costs, self._failures.failures)
 
+    @property
+    def divergence(self) -> str:
+        """How the watched metric diverges; empty while it does not."""
+        found = self.intents.divergence
+        return found.sentence() if found.sign else ""
+
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _surroundings(self, event: NodeObserved | StorageProbed | AllocationObserved, now: float) -> None:
+    def _note(
+        self, event: StorageTargetsObserved | AllocationObserved | LeaderChanged | EventsLost, now: float
+    ) -> None:
         match event:
-            case NodeObserved():
-                self._node(event, now)
-            case StorageProbed():
-                self.probe = event
+            case EventsLost():
+                self.counters.add_lost(event)
+            case StorageTargetsObserved():
+                self._observers.targets = event
             case AllocationObserved():
                 self.allocation = event
+            case LeaderChanged():
+                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
+                del self.leaders[:-_REMEMBERED_LEADERS]
 
-    def _node(self, node: NodeObserved, now: float) -> None:
-        self.node = node
-        if is_cached(self.settings):
-            flush = self.intents.flush
-            free_bytes, each_bytes = node.cache_free_bytes, flush.checkpoint_bytes
-            self._held = Held(flush.evidence.count, self.settings, free_bytes, each_bytes)
-        self._observers.add_node(node, now)
+    def _node(self, event: NodeObserved | StorageProbed | NodeLeft, now: float) -> None:
+        match event:
+            case NodeObserved():
+                self._look(event, now)
+            case StorageProbed():
+                self._observers.add_probe(event, now)
+            case NodeLeft():
+                self._observers.nodes.forget(event.host)
 
-    def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
+    def _look(self, node: NodeObserved, now: float) -> None:
+        applied = self._applied
+        settings = applied.values or self.settings
+        if is_holding := is_cached(settings):
+            each_bytes = self._observers.flush(self.settings).checkpoint_bytes
+            self._held = Held(applied.cached, settings, 0, each_bytes)
+        self._observers.add_node(node, now, is_cached=is_holding)
+
+    def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
+        """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
+        if not self._observers.add_metric(metric, self.job):
+            return
+        found = self.intents.divergence
+        if found.sign is None:
+            yield Tell(text=f"{found.sentence()} any more")
+        else:
+            back = f"; SCR_CURRENT={found.back_to} goes back to it" if found.back_to else ""
+            yield Tell(text=f"{found.sentence()}{back}", level="warning")
+
+    @property
+    def _held_now(self) -> Held | None:
+        if self._held is None:
+            return None
+        return replace(self._held, free_bytes=self._observers.nodes.free_with_datasets)
+
+    def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
         self.counters.add_digest(digest)
         self.processes.update(islice(digest.processes, max(0, _MOST_PROCESSES - len(self.processes))))
-        self._observers.add_digest(digest)
+        self._observers.add_digest(digest, now)
         if self.job is None and self._observing.elsewhere(digest.events):
             yield Observe(on=False)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
         self._observing.set_budget(job.observe_budget)
+        self._observers.begin_run(job, now)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job, now))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
@@ -277,7 +375,7 @@ class Pipeline:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
             outcome = tuner.begin_run(mutability, now)
-        for text in filter(None, (unknown_floor(job), unknown_durability(job))):
+        for text in self.contradictions:
             yield Tell(text=text, level="warning")
         outcomes = [outcome, tuner.require(self._required, now)]
         yield from self._effects(run, tuner, outcomes, publish=True)
@@ -320,8 +418,20 @@ class Pipeline:
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
+        known = self.contradictions if isinstance(event, RestartCompleted) else ()
+        self._observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
         yield from self._observe(event)
+        if isinstance(event, RestartCompleted):
+            yield from self._restarted(known, now)
+
+    def _restarted(self, known: Sequence[str], now: float) -> Iterator[Effect]:
+        """A checkpoint was read, which may contradict what the user said, or ask for a longer history."""
+        for text in self.contradictions:
+            if text not in known:
+                yield Tell(text=text, level="warning")
+        if self.tuner is not None and self._run is not None:
+            yield from self._effects(self._run, self.tuner, [self.tuner.require(self._required, now)])
 
     def _observe(self, event: GoodputEvent) -> Iterator[Effect]:
         was_on = self.observation.on
@@ -329,7 +439,6 @@ class Pipeline:
             case JobStarted():
                 self._observing.started(event)
             case OutputCompleted():
-                self._observers.add_output(event)
                 self._observing.output(event, self.intents.buffers)
         if self.observation.on != was_on:
             yield Observe(on=self.observation.on)
@@ -364,7 +473,7 @@ class Pipeline:
                 self._observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
-                paced = self._interval(tuner, self.situation).proposal
+                paced = interval(self.situation).proposal
                 if paced is not None and self.on:
                     yield tuner.require([(paced, None)], now)
 

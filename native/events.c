@@ -198,9 +198,9 @@ void event_output(const output *done, int dataset, bool is_valid, files_seen fil
     put_seconds("opened_s", done->opened_s);
     put_seconds("closing_s", done->closing_s);
     put_seconds("closed_s", epoch_s());
-    if (done->seen.events > 0) {
-        put(",\"observed\":%zu", done->seen.events);
-        put_seconds("observe_s", done->seen.cost_s);
+    if (done->observed > 0) {
+        put(",\"observed\":%zu", done->observed);
+        put_seconds("observe_s", done->observe_s);
     }
     if (flush_is_timed(dataset)) {
         put(",\"flush_timed\":true");

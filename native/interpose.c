@@ -62,7 +62,7 @@ SCRTUNE_API const char *SCR_Config(const char *config)
     return result;
 }
 
-/* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
+/* Only reported: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
 SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
     REAL(SCR_Need_checkpoint, SCR_FAILURE);
@@ -74,7 +74,7 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
     return result;
 }
 
-/* For an application that tells its steps: then what lies between the calls is none. */
+/* For an application that reports its steps: then what lies between the calls is none. */
 SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
     event_step(step, start_s, end_s);
@@ -103,7 +103,7 @@ static void after_start(const char *name)
         } else {
             snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
         }
-        observe_open();
+        scrtune_observe_open();
     }
 }
 
@@ -129,7 +129,7 @@ static int complete(int (*real)(int), int valid)
 {
     const double closing_s = epoch_s();
     if (depth++ == 0) {
-        current.seen = observe_close();
+        current.observed = scrtune_observe_close(&current.observe_s);
         sharing_expect();
     }
     const int result = real(valid);
@@ -138,7 +138,7 @@ static int complete(int (*real)(int), int valid)
         const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
         event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
-        observe_deliver();
+        scrtune_observe_deliver();
     }
     return result;
 }
@@ -155,7 +155,7 @@ SCRTUNE_API int SCR_Complete_checkpoint(int valid)
     return complete(real, valid);
 }
 
-/* ---- restarts, which are only told */
+/* ---- restarts, which are only reported */
 
 static char restart_name[NAME_LIMIT];
 static double restart_entered_s;

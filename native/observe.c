@@ -185,14 +185,14 @@ __attribute__((constructor)) static void observe_load(void)
     has_tracer();
 }
 
-void observe_begin(const char *prefix)
+SCRTUNE_API void scrtune_observe_begin(const char *prefix)
 {
     if (is_calibrated || !has_tracer()) {
         return;
     }
     is_calibrated = true;
     event_cost_s = calibrated_s(prefix != NULL ? prefix : ".");
-    observe_deliver();
+    scrtune_observe_deliver();
 }
 
 /* Pauses when an output has had its share of calls. */
@@ -251,7 +251,7 @@ static void forget_files(void)
     }
 }
 
-void observe_open(void)
+SCRTUNE_API void scrtune_observe_open(void)
 {
     const int before = errno;
     if (!has_tracer() || is_off()) {
@@ -287,23 +287,23 @@ static size_t lines_from(size_t from)
     return lines;
 }
 
-observed observe_close(void)
+SCRTUNE_API size_t scrtune_observe_close(double *cost_s)
 {
-    observed seen = {.events = 0};
+    *cost_s = 0;
     if (tracer.stop_posix == NULL) {
-        return seen;
+        return 0;
     }
     pthread_mutex_lock(&guard);
     is_open = false;
     pause_tracer(true);
     pthread_mutex_unlock(&guard);
-    seen.events = lines_from(used_before);
-    seen.cost_s = (double)seen.events * event_cost_s;
+    const size_t events = lines_from(used_before);
+    *cost_s = (double)events * event_cost_s;
     used_before = used();
-    return seen;
+    return events;
 }
 
-void observe_deliver(void)
+SCRTUNE_API void scrtune_observe_deliver(void)
 {
     trace_buffer *found = tracer.stop_posix != NULL ? buffer() : NULL;
     if (found == NULL || found->used == 0) {
@@ -322,28 +322,4 @@ void observe_deliver(void)
 bool observe_is_tracing(void)
 {
     return tracer.stop_stdio != NULL && !*tracer.stop_stdio;
-}
-
-/* ---- for the embedded engine, which has no calls of SCR's (client/capture/gate.py) */
-
-SCRTUNE_API void scrtune_observe_begin(const char *prefix)
-{
-    observe_begin(prefix);
-}
-
-SCRTUNE_API void scrtune_observe_open(void)
-{
-    observe_open();
-}
-
-SCRTUNE_API size_t scrtune_observe_close(double *cost_s)
-{
-    const observed seen = observe_close();
-    *cost_s = seen.cost_s;
-    return seen.events;
-}
-
-SCRTUNE_API void scrtune_observe_deliver(void)
-{
-    observe_deliver();
 }

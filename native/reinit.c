@@ -198,7 +198,7 @@ static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT
     }
     /* SCR would look into a group that it does not have (scr_reddesc.c) */
     if (group != NULL && strcmp(group, "NODE") != 0 && strcmp(group, scr_text("scr_group")) != 0) {
-        return fault(why, "whether SCR has such a SCR_GROUP cannot be told");
+        return fault(why, "whether SCR has such a SCR_GROUP is not known");
     }
     if (strcmp(scheme, "SINGLE") == 0 || nodes == 1) {
         return true; /* SCR takes SINGLE on one node */
@@ -324,7 +324,7 @@ void reinit_run(void)
     }
     flush_newest();
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
-     * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
+     * (scr_log.c:799, 944; scr_io.c:374): neither of them sees that there is a log. */
     scr_set_int("scr_log_enable", 0);
     reinit_now = REINIT_FINALIZING;
     finalize();

@@ -1,59 +1,11 @@
-/* Scanning: what is done with each line, and the functions that Python calls. */
+/* What is done with each line. */
 #include "scan.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* ---- what goes out: the same as in client/capture/scanner.py */
-
-typedef enum {
-    STOP_END,     /* all is scanned */
-    STOP_ODD,     /* the lines of the stop are for the decoder */
-    STOP_PROCESS, /* so is its one line, which says of a process what is not known here yet */
-    STOP_CALL,    /* a name is new: its treatment is asked for */
-    STOP_FULL,    /* take everything out, and clear */
-} stop_reason;
-
-typedef struct {
-    size_t lines;             /* scanned */
-    size_t odd, end;          /* the lines that the decoder must read: offsets; `end` is where to go on */
-    const uint8_t *paths;     /* of files that were explained: a key and its path, each with a newline behind it */
-    size_t path_letters;
-    int64_t pid;              /* of STOP_PROCESS */
-    const uint8_t *category, *name; /* of STOP_CALL */
-    uint32_t category_length, name_length, call;
-    uint8_t is_metadata, reason;
-} scan_stop;
-
-typedef struct {
-    uint64_t first, last;
-    uint32_t number;
-} seen_process;
-
-typedef struct {
-    uint64_t lines, events, metadata, generations[SCAN_GENERATIONS];
-    const sum *sums;
-    const seen_process *processes;
-    size_t sum_count, process_count;
-} scan_totals;
-
-typedef struct scanner {
-    tables all;
-    line_keys keys;
-    scan_totals totals;
-    uint32_t source, asked[SCAN_TEXTS], asked_count; /* the files whose places were asked for */
-    size_t path_count, path_limit;
-    seen_process seen[SCAN_PROCESSES];
-    uint8_t listed[SCAN_LETTERS + SCAN_TEXTS]; /* has room for all texts, with a newline behind each */
-    size_t listed_count;
-    uint8_t tail[SCAN_TAIL + SCAN_MARGIN];
-} scanner;
 
 /* ---- one line */
 
-enum { GENERATION_OF_PROCESS = -1, NEWEST_GENERATION = 4 };
-
-/* As _generation in intents/trace/decoder.py, for a line whose phase is a letter and whose hashes are texts. */
+/* As generation_of in intents/trace/lines.py, for a line whose phase is a letter and whose hashes are texts. */
 static int generation_of(const trace_line *line)
 {
     if (line->is_id_quoted) {
@@ -77,8 +29,7 @@ static inline bool is_known(const process *writer, const trace_line *line, int g
            (!line->is_phase_a_letter || generation == GENERATION_OF_PROCESS || generation == writer->generation);
 }
 
-/* Plain text has no newlines. */
-static void list(scanner *scan, const text *listed)
+void scan_list(scanner *scan, const text *listed)
 {
     memcpy(scan->listed + scan->listed_count, scan->all.letters + listed->at, listed->length);
     scan->listed_count += listed->length;
@@ -99,8 +50,8 @@ static stop_reason explain(scanner *scan, uint32_t key, uint32_t path)
     }
     file->path = path;
     file->place = NO_PLACE;
-    list(scan, file);
-    list(scan, &scan->all.texts[path]);
+    scan_list(scan, file);
+    scan_list(scan, &scan->all.texts[path]);
     scan->path_count++;
     return STOP_END;
 }
@@ -261,10 +212,8 @@ static void ask_for_call(const scanner *scan, uint32_t number, scan_stop *stop)
     stop->name_length = name->length;
 }
 
-/* Scan from `at` to `end`, behind which there is the margin. Returns where the first line begins that is not added to
- * the sums; `odd_end` is where those for the decoder end. */
-static const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t *end, const uint8_t **odd_end,
-                                scan_stop *stop)
+const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t *end, const uint8_t **odd_end,
+                         scan_stop *stop)
 {
     stop->reason = STOP_END;
     while (at < end) {
@@ -289,154 +238,4 @@ static const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t 
         } while (stop->reason == STOP_ODD && *odd_end < end && is_odd(scan, *odd_end, end));
     }
     return at;
-}
-
-/* Behind the last line that has the margin, or `at`. */
-static const uint8_t *margin_begins(const uint8_t *at, const uint8_t *end)
-{
-    const size_t length = (size_t)(end - at);
-    const uint8_t *newline = length > SCAN_MARGIN ? memrchr(at, '\n', length - SCAN_MARGIN) : NULL;
-    return newline != NULL ? newline + 1 : at;
-}
-
-/* ---- for Python: what a function returns by pointer holds until the next call */
-
-/* NULL where there is no memory, or where eight bytes are not in the order that scan_line.c expects. */
-SCRTUNE_API scanner *scrtune_scan_open(void)
-{
-    scanner *scan = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? calloc(1, sizeof *scan) : NULL;
-    if (scan != NULL) {
-        line_keys_begin(&scan->keys);
-        tables_clear(&scan->all);
-    }
-    return scan;
-}
-
-SCRTUNE_API void scrtune_scan_close(scanner *scan)
-{
-    free(scan);
-}
-
-/* Scan the lines of `source` between two offsets of `data`; at most `path_limit` files are explained. */
-SCRTUNE_API void scrtune_scan_lines(scanner *scan, uint32_t source, const uint8_t *data, size_t from, size_t to,
-                                    size_t path_limit, scan_stop *stop)
-{
-    const uint8_t *at = data + from, *end = data + to, *odd_end;
-    const uint64_t before = scan->totals.lines;
-    *stop = (scan_stop){.reason = STOP_END};
-    scan->source = source;
-    scan->path_count = scan->listed_count = 0;
-    scan->path_limit = path_limit;
-    const uint8_t *margin = margin_begins(at, end);
-    at = scan_part(scan, at, margin, &odd_end, stop);
-    if (stop->reason == STOP_END && (size_t)(end - at) > SCAN_TAIL) { /* a line that is so long is odd */
-        stop->reason = STOP_ODD;
-        odd_end = end;
-    } else if (stop->reason == STOP_END && at < end) {
-        const size_t length = (size_t)(end - at);
-        const uint8_t *tail_end;
-        memcpy(scan->tail, at, length);
-        memset(scan->tail + length, 0, SCAN_MARGIN);
-        const uint8_t *reached = scan_part(scan, scan->tail, scan->tail + length, &tail_end, stop);
-        odd_end = at + (tail_end - scan->tail);
-        at += reached - scan->tail;
-    }
-    stop->paths = scan->listed;
-    stop->path_letters = scan->listed_count;
-    stop->lines = scan->totals.lines - before;
-    stop->odd = (size_t)(at - data);
-    stop->end = (size_t)(odd_end - data);
-}
-
-/* Say what to do with the lines of a call that was asked for. */
-SCRTUNE_API void scrtune_scan_treat(scanner *scan, uint32_t number, int how, int operation, int size)
-{
-    call *asked = &scan->all.calls[number];
-    asked->treatment = (uint8_t)how;
-    asked->operation = (uint8_t)operation;
-    asked->size = (uint8_t)size;
-}
-
-/* Say what is known of a process, instead of what was; its sums are parted by bins of time that are `bin` wide, in its
- * own unit, if that is not 0. Returns the number it has in sums, -1 when there is no room. */
-SCRTUNE_API int32_t scrtune_scan_process(scanner *scan, uint32_t source, int64_t pid, int generation, int has_host,
-                                         uint64_t bin)
-{
-    return process_add(&scan->all, (process){.source = source,
-                                             .pid = pid,
-                                             .generation = (int8_t)generation,
-                                             .has_host = has_host != 0,
-                                             .is_live = true,
-                                             .bin = bin,
-                                             .first = UINT64_MAX});
-}
-
-/* What is known of a process holds no longer. */
-SCRTUNE_API void scrtune_scan_forget_process(scanner *scan, uint32_t number)
-{
-    scan->all.processes[number].is_live = false;
-}
-
-/* The places of files hold no longer. */
-SCRTUNE_API void scrtune_scan_forget_places(scanner *scan)
-{
-    for (uint32_t i = 0; i < scan->all.text_count; i++) {
-        scan->all.texts[i].place = NO_PLACE;
-    }
-}
-
-/* The keys of the files with sums whose place is not known, each with a newline behind it. Returns their length. */
-SCRTUNE_API size_t scrtune_scan_waiting(scanner *scan, const uint8_t **keys)
-{
-    scan->asked_count = 0;
-    scan->listed_count = 0;
-    for (uint32_t i = 0; i < scan->all.waiting_count; i++) {
-        text *file = &scan->all.texts[scan->all.waiting[i]];
-        if (file->place == NO_PLACE) {
-            file->asked = scan->asked_count;
-            scan->asked[scan->asked_count++] = scan->all.waiting[i];
-            list(scan, file);
-        }
-    }
-    *keys = scan->listed;
-    return scan->listed_count;
-}
-
-/* Say the `places` of the files that scrtune_scan_waiting has just listed, and sum up by them. Returns the number of
- * `unresolved` sums, which are no longer here; their places are numbers of that list. */
-SCRTUNE_API size_t scrtune_scan_settle(scanner *scan, const uint16_t *places, const sum **unresolved)
-{
-    for (uint32_t i = 0; i < scan->asked_count; i++) {
-        scan->all.texts[scan->asked[i]].place = places[i];
-    }
-    *unresolved = scan->all.unresolved;
-    return sums_settle(&scan->all);
-}
-
-/* Take out all sums and counts since the last time. */
-SCRTUNE_API void scrtune_scan_take(scanner *scan, scan_totals *taken)
-{
-    size_t count = 0;
-    for (uint32_t i = 0; i < scan->all.process_count; i++) {
-        process *writer = &scan->all.processes[i];
-        if (writer->is_seen) {
-            scan->seen[count++] = (seen_process){.first = writer->first, .last = writer->last, .number = i};
-            writer->is_seen = false;
-            writer->first = UINT64_MAX;
-            writer->last = 0;
-        }
-    }
-    *taken = scan->totals;
-    taken->processes = scan->seen;
-    taken->process_count = count;
-    taken->sums = scan->all.sums;
-    taken->sum_count = scan->all.sum_count;
-    scan->totals = (scan_totals){.lines = 0};
-    sums_clear(&scan->all);
-}
-
-/* Forget everything but the counts. */
-SCRTUNE_API void scrtune_scan_clear(scanner *scan)
-{
-    tables_clear(&scan->all);
 }

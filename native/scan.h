@@ -3,11 +3,12 @@
  * It knows no meaning of a name, and takes only lines in the plain form that DFTracer writes nearly always: compact
  * JSON, plain ASCII, integers inside the ranges of intents/trace/lines.py. Whatever else there is goes back as it is,
  * in its place among the others, so that msgspec's decoder stays the only judge of it. What a plain line needs to
- * be understood (the treatment of its name, its process) is asked for, once, and told by the caller.
+ * be understood (the treatment of its name, its process) is asked for once, and the caller says it.
  *
  *   scan_line.c    one line to its fields
  *   scan_tables.c  texts, processes and sums, all of a fixed size
- *   scan.c         what is done with a line, and the functions that Python calls
+ *   scan.c         what is done with a line
+ *   scan_calls.c   the functions that Python calls
  *
  * Nothing is read beyond the bytes that are given, and a full table is no error: the caller takes what there is and
  * begins anew.
@@ -29,6 +30,8 @@ enum {
     SCAN_PROCESSES = 1 << 13,
     SCAN_SUMS = 1 << 14,
     SCAN_GENERATIONS = 5,
+    GENERATION_OF_PROCESS = -1,
+    NEWEST_GENERATION = 4,
     NAME_LETTERS = 256,      /* these four are those of intents/trace/lines.py */
     HASH_LETTERS = 64,
     PATH_LETTERS = 4096,
@@ -186,6 +189,59 @@ bool sum_add(tables *all, const sum *one);
 uint32_t sums_settle(tables *all);
 
 void sums_clear(tables *all);
+
+/* ---- scan.c; scan_calls.c, whose caller has the same structures (client/capture/scanner.py) */
+
+typedef enum {
+    STOP_END,     /* all is scanned */
+    STOP_ODD,     /* the lines of the stop are for the decoder */
+    STOP_PROCESS, /* so is its one line, which says of a process what is not known here yet */
+    STOP_CALL,    /* a name is new: its treatment is asked for */
+    STOP_FULL,    /* take everything out, and clear */
+} stop_reason;
+
+typedef struct {
+    size_t lines;             /* scanned */
+    size_t odd, end;          /* the lines that the decoder must read: offsets; `end` is where to go on */
+    const uint8_t *paths;     /* of files that were explained: a key and its path, each with a newline behind it */
+    size_t path_letters;
+    int64_t pid;              /* of STOP_PROCESS */
+    const uint8_t *category, *name; /* of STOP_CALL */
+    uint32_t category_length, name_length, call;
+    uint8_t is_metadata, reason;
+} scan_stop;
+
+typedef struct {
+    uint64_t first, last;
+    uint32_t number;
+} seen_process;
+
+typedef struct {
+    uint64_t lines, events, metadata, generations[SCAN_GENERATIONS];
+    const sum *sums;
+    const seen_process *processes;
+    size_t sum_count, process_count;
+} scan_totals;
+
+typedef struct scanner {
+    tables all;
+    line_keys keys;
+    scan_totals totals;
+    uint32_t source, asked[SCAN_TEXTS], asked_count; /* the files whose places were asked for */
+    size_t path_count, path_limit;
+    seen_process seen[SCAN_PROCESSES];
+    uint8_t listed[SCAN_LETTERS + SCAN_TEXTS]; /* has room for all texts, with a newline behind each */
+    size_t listed_count;
+    uint8_t tail[SCAN_TAIL + SCAN_MARGIN];
+} scanner;
+
+/* List a text with a newline behind it: plain text has none. */
+void scan_list(scanner *scan, const text *listed);
+
+/* Scan from `at` to `end`, behind which there is the margin. Returns where the first line begins that is not added to
+ * the sums; `odd_end` is where those for the decoder end. */
+const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t *end, const uint8_t **odd_end,
+                         scan_stop *stop);
 
 #pragma GCC visibility pop
 

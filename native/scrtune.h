@@ -79,7 +79,7 @@ typedef struct {
     const char *choices;        /* of TYPE_ENUM, each between spaces */
     lever_class class;          /* with a library that has all that is needed */
     lever_means means;
-    const char *symbol; /* the variable that is written, or that tells what is in force */
+    const char *symbol; /* the variable that is written, or that has what is in force */
 } lever;
 
 extern const lever levers[];
@@ -205,7 +205,7 @@ files_seen sharing_seen(void);
 typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
 
 typedef struct {
-    bool is_root;     /* rank 0, the one that looks and tells */
+    bool is_root;     /* rank 0, the one that looks and reports */
     bool is_willing;  /* this rank would take part in the collective point */
     bool is_engaged;  /* every rank takes part in it */
     bool can_compare; /* every rank has SCR's reduction for least_of_all */
@@ -275,25 +275,21 @@ int flush_copy(file_copy real, const char *source, const char *target, unsigned 
 /* Whether flush_complete will follow for `dataset`. */
 bool flush_is_timed(int dataset);
 
-/* All ranks' copies of `dataset` have ended: tell when. Collective. */
+/* All ranks' copies of `dataset` have ended: report when. Collective. */
 void flush_complete(int dataset);
 
-/* ---- observe.c */
-
-typedef struct {
-    size_t events;  /* calls that DFTracer has written down */
-    double cost_s;  /* which took this much longer */
-} observed;
+/* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */
 
 /* After SCR_Init: pause DFTracer, where scrtune has started it. */
-void observe_begin(const char *prefix);
+SCRTUNE_API void scrtune_observe_begin(const char *prefix);
 
-/* The application begins to write an output; it has written it. */
-void observe_open(void);
-observed observe_close(void);
+/* The application begins to write an output; it has written it: returns how many calls DFTracer has written down, and
+ * for how many seconds more they took. */
+SCRTUNE_API void scrtune_observe_open(void);
+SCRTUNE_API size_t scrtune_observe_close(double *cost_s);
 
 /* Write what DFTracer has gathered to where the forwarder reads it. */
-void observe_deliver(void);
+SCRTUNE_API void scrtune_observe_deliver(void);
 
 /* True while DFTracer, as scrtune started it, looks. */
 bool observe_is_tracing(void);
@@ -304,7 +300,8 @@ typedef struct {
     char name[NAME_LIMIT];
     int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s, closing_s;
-    observed seen;
+    size_t observed; /* calls that DFTracer has written down */
+    double observe_s; /* which took this much longer */
 } output;
 
 void event_started(double init_s);

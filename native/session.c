@@ -122,7 +122,7 @@ static void find_classes(void)
     }
 }
 
-/* Collective: whether every rank can do what rank 0 has told that it can. */
+/* Collective: whether every rank can do what rank 0 has reported. */
 static bool agree_on_classes(void)
 {
     bool is_kept = true;
@@ -168,7 +168,7 @@ void session_begin(double init_s)
         job.is_willing = true;
         find_classes();
     }
-    observe_begin(scr_text("scr_prefix"));
+    scrtune_observe_begin(scr_text("scr_prefix"));
     if (job.is_root) {
         event_started(init_s);
     }
@@ -355,7 +355,7 @@ files_seen session_completed(bool is_valid)
     const files_seen here = sharing_seen();
     if (job.is_willing && !job.is_engaged) { /* it was not asked for the names of files */
         job.is_willing = false;
-        tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
+        tell("with this SCR it is not known whether all ranks have libscrtune.so: settings stay as they are");
     }
     if (!job.is_engaged || !job.is_bypass_own || here == FILES_NOT_LOOKED_AT) {
         return FILES_UNKNOWN;

@@ -1,4 +1,4 @@
-/* Streams that are made of a descriptor: DFTracer knows a FILE * only by the fopen() that it was told of, and so sees
+/* Streams that are made of a descriptor: DFTracer knows a FILE * only by the fopen() that it saw, and so sees
  * nothing of what numpy's tofile() and save() write (dup(), fdopen(), fwrite()). While an output is traced, a stream
  * of fdopen() is made known: fopen() is called for its file, which DFTracer stands in front of, and what DFTracer
  * calls in turn is the fopen() below. That opens nothing, and returns the stream there is already.

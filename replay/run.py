@@ -8,6 +8,7 @@ import msgspec
 
 from ..client.capture.scanner import new_scanner
 from ..goodput.events import JobStarted, OutputCompleted, RestartCompleted
+from ..intents.declared import Declared
 from ..intents.events import NodeObserved, Operation, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
@@ -34,6 +35,7 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     cores: int = 0
     nodes: int = 0
     floor: str = ""
+    declared: Declared = Declared()
     conf: str | None = None
     system_conf: str | None = None
 
@@ -84,6 +86,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
         prefix=shape.prefix,
         cache=shape.cache,
         floor=shape.floor,
+        declared=shape.declared,
         tuning=False,
         processes=processes,
     )
@@ -163,16 +166,20 @@ def _merged(path: Path, summary: Summary) -> MergedTraces:
 
 
 def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
-    """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
+    """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError.
+
+    The digests are in order of time. None spans the way back from an archive's trace to its next.
+    """
     decoder = TraceDecoder(_tiers(shape), new_scanner())
-    digests = []
-    for number, batch in enumerate(read_traces(paths, summary), start=1):
+    digests: list[TraceDigest | None] = []
+    end_s = 0.0
+    for number, batch in enumerate(read_traces(paths, summary)):
+        is_back, end_s = (batch.end_s or end_s) < end_s, batch.end_s or end_s
+        if is_back or number % _BATCHES_A_DIGEST == 0:
+            digests.append(decoder.take())
         decoder.feed(batch.data, batch.source)
-        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
-            digests.append(digest)
-    if (digest := decoder.take(final=True)) is not None:
-        digests.append(digest)
-    return digests
+    digests.append(decoder.take(final=True))
+    return sorted(filter(None, digests), key=lambda digest: digest.end_s)
 
 
 def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> TraceFindings:

@@ -9,21 +9,26 @@ process that says its unit of time, hashes of generation 1, which collide) one t
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Event, Lock, Thread
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from ..client.capture.scanner import new_scanner
 from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
+from ..intents.trace.digest import Places
 from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
-from ..intents.trace.scanner import Scanner
+from ..intents.trace.scanner_protocol import Scanner
 from .salvage import Damage
 from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines
@@ -32,9 +37,19 @@ BLOCK_BYTES = 1 << 20
 TABLE_VERSION = 1
 """Of what is remembered: a table of another version is made anew."""
 
+PlacesOf: TypeAlias = Callable[[Mapping[str, str]], Places]
+
 _BLOCKS_A_TAKE = 8
 _SPANS_A_TAKE = 1000
 _TICK_S = 0.1
+
+
+class _Block(NamedTuple):
+    """Whole lines of the trace `source`, and what its lines explain of files."""
+
+    source: str
+    files: Names
+    lines: bytes
 
 
 @dataclass
@@ -55,6 +70,11 @@ class Progress:
     on_tick: Callable[[], None] = lambda: None
     """Called by the thread that waits, a few times a second."""
 
+    def expect(self, files: Sequence[Path]) -> None:
+        """Add what is to be read."""
+        self.files += len(files)
+        self.total_bytes += sum(map(file_size, files))
+
 
 @dataclass(frozen=True)
 class TableCache:
@@ -63,6 +83,7 @@ class TableCache:
     directory: Path
     is_read: bool = True
     """Whether tables are taken from it; they are put into it in any case."""
+    limit_bytes: int = 512 << 20
 
     def path_of(self, trace: Path, tiers: Mapping[str, str]) -> Path:
         """Return where the table of `trace` is remembered, as the file is now. Raises OSError."""
@@ -75,7 +96,11 @@ class TableCache:
         if not self.is_read:
             return None
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.msgpack.decode(self.path_of(trace, tiers).read_bytes(), type=TraceTable)
+            path = self.path_of(trace, tiers)
+            table = msgspec.msgpack.decode(path.read_bytes(), type=TraceTable)
+            with suppress(OSError):
+                os.utime(path)  # those that were not used for longest go first
+            return table
         return None
 
     def put(self, trace: Path, tiers: Mapping[str, str], table: TraceTable) -> None:
@@ -86,6 +111,28 @@ class TableCache:
                 file.write(msgspec.msgpack.encode(table))
             Path(file.name).replace(self.path_of(trace, tiers))
 
+    def files(self) -> list[tuple[float, int, Path]]:
+        """Return when each table was used last (epoch seconds), its bytes and its path."""
+        found: list[tuple[float, int, Path]] = []
+        for path in self.directory.glob("*"):
+            with suppress(OSError):
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+        return found
+
+    def prune(self, limit_bytes: int | None = None) -> None:
+        """Remove tables until there are no more than `limit_bytes` (default: its own), oldest use first."""
+        found = sorted(self.files())
+        excess = sum(size for _, size, _ in found) - (
+            self.limit_bytes if limit_bytes is None else limit_bytes
+        )
+        for _, size, path in found:
+            if excess <= 0:
+                break
+            with suppress(OSError):
+                path.unlink()
+            excess -= size
+
 
 def user_cache() -> TableCache:
     """Return the cache below the user's directory for such."""
@@ -93,36 +140,53 @@ def user_cache() -> TableCache:
     return TableCache(Path(base).expanduser() / "scrtune" / "tables")
 
 
-def read_table(
+def read_table(  # noqa: PLR0913 - what is read, and how
     paths: Sequence[Path],
     tiers: Mapping[str, str],
     *,
     cache: TableCache | None = None,
     progress: Progress | None = None,
     threads: int = 0,
+    places: PlacesOf = FileClasses,
 ) -> TraceTable:
     """Return the table of all traces in `paths`; `tiers` maps directories to ``cache`` or ``prefix``.
 
-    Reads on `threads` (0: as many as there are cores). Raises :class:`.TraceNotFoundError`.
+    Reads on `threads` (0: as many as there are cores). `places` makes of the tiers what is summed up
+    together, by default classes of files; a cache is for these alone. Raises :class:`.TraceNotFoundError`.
     """
     files = find_traces(paths)
     state = progress or Progress()
-    state.files += len(files)
-    state.total_bytes += sum(_size(file) for file in files)
+    state.expect(files)
+    table = read_files(files, tiers, cache=cache, progress=state, threads=threads, places=places)
+    if cache is not None and state.remembered < state.files:
+        cache.prune()
+    return table
+
+
+def read_files(  # noqa: PLR0913 - as read_table
+    files: Sequence[Path],
+    tiers: Mapping[str, str],
+    *,
+    cache: TableCache | None,
+    progress: Progress,
+    threads: int,
+    places: PlacesOf = FileClasses,
+) -> TraceTable:
+    """Return the table of `files`, as :func:`read_table` does of what it has found."""
     done: list[TraceTable] = []
     traces: list[_Trace] = []
     for file in files:
         known = cache.get(file, tiers) if cache is not None else None
         if known is None:
-            traces.append(_Trace(file, tiers, state))
+            traces.append(_Trace(file, partial(places, tiers), progress))
         else:
-            state.done_files += 1
-            state.remembered += 1
-            state.done_bytes += _size(file)
-            state.lines += known.reading.lines
+            progress.done_files += 1
+            progress.remembered += 1
+            progress.done_bytes += file_size(file)
+            progress.lines += known.reading.lines
             done.append(known)
-    traces.sort(key=lambda trace: -_size(trace.path))  # the large ones first: they are not the last to end
-    _run(traces, threads or os.cpu_count() or 1, state)
+    traces.sort(key=lambda trace: -file_size(trace.path))  # large ones are not the last to end
+    _run(traces, threads or os.cpu_count() or 1, progress)
     for trace in traces:
         table = trace.table()
         if cache is not None and not table.reading.unread:
@@ -131,7 +195,8 @@ def read_table(
     return add_tables(done)
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the size of a file, 0 of one that cannot be seen."""
     try:
         return path.stat().st_size
     except OSError:
@@ -168,20 +233,23 @@ def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
 
 @dataclass
 class _Trace:
-    """One file, read by one thread or by several."""
+    """One file, or an archive of several, read by one thread or by several."""
 
     path: Path
-    tiers: Mapping[str, str]
+    new_places: Callable[[], Places]
     progress: Progress
     lock: Lock = field(default_factory=Lock)
-    files: Names = field(default_factory=Names)
     parts: list[TraceTable] = field(default_factory=list)
+    sources: set[str] = field(default_factory=set)
+    """Of an archive, its traces."""
     damage: list[Damage] = field(default_factory=list)
+    readers: int = 0
     is_claimed: bool = False
     is_shared: bool = False
     is_ordered: bool = False
     """Its lines have a meaning by their order."""
     is_read: bool = False
+    is_again: bool = False
     has_begun: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
@@ -200,31 +268,42 @@ class _Trace:
             self.has_begun.set()
 
     def _read_part(self, scanner: Scanner | None) -> None:
-        part = _Part(str(self.path), self.tiers, self.files, scanner)
-        while not self.progress.stop and (block := self._next()) is not None:
-            self.progress.lines += part.feed(block)
-            if not self.has_begun.is_set():
-                self.is_shared = not part.is_ordered
-                self.has_begun.set()
-        self.is_ordered |= part.is_ordered
-        self.parts.append(part.table())
+        with self.lock:
+            self.readers += 1
+        self.parts += self._tables(iter(self._next, None), scanner)
 
-    def _blocks(self) -> Iterator[bytes]:
-        pieces: list[bytes] = []
-        size = 0
-        for lines in whole_lines(self.path, self.damage, self._advance):
-            pieces.append(lines)
-            size += len(lines)
-            if size >= BLOCK_BYTES:
-                yield b"".join(pieces)
-                pieces, size = [], 0
-        if pieces:
-            yield b"".join(pieces)
+    def _tables(self, blocks: Iterable[_Block], scanner: Scanner | None) -> Iterator[TraceTable]:
+        """Yield the tables of `blocks`: one, but of an archive one for each of its traces."""
+        for (source, files), of_source in groupby(blocks, key=lambda block: (block.source, block.files)):
+            part = _Part(source, self.new_places(), files, scanner)
+            for block in of_source:
+                count = part.feed(block.lines)
+                self.progress.lines += 0 if self.is_again else count
+                if not self.has_begun.is_set():
+                    self.is_shared = not part.is_ordered
+                    self.has_begun.set()
+            self.sources.add(source)
+            self.is_ordered |= part.is_ordered
+            yield part.table()
+
+    def _blocks(self) -> Iterator[_Block]:
+        for source, found in groupby(whole_lines(self.path, self.damage, self._advance), key=itemgetter(0)):
+            files, pieces, size = Names(), list[bytes](), 0
+            for _, lines in found:
+                pieces.append(lines)
+                size += len(lines)
+                if size >= BLOCK_BYTES:
+                    yield _Block(source, files, b"".join(pieces))
+                    pieces, size = [], 0
+            if pieces:
+                yield _Block(source, files, b"".join(pieces))
 
     def _advance(self, read_bytes: int) -> None:
-        self.progress.done_bytes += read_bytes
+        self.progress.done_bytes += 0 if self.is_again else read_bytes
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> _Block | None:
+        if self.progress.stop:
+            return None
         with self.lock:
             block = None if self.is_read else next(self.blocks, None)
             if block is None and not self.is_read:
@@ -234,18 +313,18 @@ class _Trace:
 
     def table(self) -> TraceTable:
         """Return the table of the whole file."""
-        is_mixed = self.is_ordered and len(self.parts) > 1
+        is_mixed = self.is_ordered and self.readers > 1
         if is_mixed and not self.progress.stop:
-            is_mixed = False
-            alone = _Part(str(self.path), self.tiers, Names(), new_scanner(BIN_NS))
+            is_mixed, self.is_again = False, True
             self.damage.clear()
-            for block in self._blocks():
-                alone.feed(block)
-            self.parts = [alone.table()]
+            self.parts = list(self._tables(self._blocks(), new_scanner(BIN_NS)))
         whole = add_tables(self.parts)
         damage = tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in self.damage)
         reading = msgspec.structs.replace(
-            whole.reading, files=1, damage=damage, unread=0 if self.is_read and not is_mixed else 1
+            whole.reading,
+            files=max(1, len(self.sources)),
+            damage=damage,
+            unread=0 if self.is_read and not is_mixed else 1,
         )
         return msgspec.structs.replace(whole, reading=reading)
 
@@ -253,11 +332,11 @@ class _Trace:
 class _Part:
     """What one thread has read of a file."""
 
-    def __init__(self, source: str, tiers: Mapping[str, str], files: Names, scanner: Scanner | None) -> None:
+    def __init__(self, source: str, places: Places, files: Names, scanner: Scanner | None) -> None:
         self._source = source
         self._rows = RowTable()
         self._scanner = scanner
-        self._decoder = TraceDecoder(FileClasses(tiers), self._scanner, self._rows, files)
+        self._decoder = TraceDecoder(places, self._scanner, self._rows, files)
         self._digests: list[TraceDigest] = []
         self._blocks = self._bytes = 0
         self._lines = 0

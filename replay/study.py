@@ -36,11 +36,16 @@ _NS = 1e9
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: its name, what its traces hold, and what is said of it."""
+    """One run: its name, what its traces hold, and what is said of it.
+
+    `base` is the run that it is compared to; by default that of the study.
+    """
 
     name: str
     table: TraceTable
     settings: Mapping[str, str] = {}
+    base: str = ""
+    note: str = ""
 
 
 def study(runs: Sequence[Run], base: str = "") -> Study:
@@ -55,7 +60,10 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
     checkpoints = {each.run.name: each.rows for each in seen}
     base = base or names[0]
     differences = tuple(
-        difference for name in names if name != base for difference in _differences(name, base, checkpoints)
+        difference
+        for run in runs
+        if (run.base or base) != run.name
+        for difference in _differences(run.name, run.base or base, checkpoints)
     )
     return Study(
         base=base,
@@ -64,7 +72,12 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
         checkpoints=tuple(row for each in seen for row in each.rows),
         file_classes=tuple(row for each in seen for row in _file_classes(each.run.name, each.table)),
         activity=tuple(row for each in seen for row in _activity(each.run.name, each.table)),
-        notes=(*_notes(rows), *_notes_of_differences(differences, base, checkpoints)),
+        notes=(
+            *_notes(rows),
+            *(note for each in seen for note in each.notes()),
+            *dict.fromkeys(run.note for run in runs if run.note),
+            *_notes_of_differences(differences, base, checkpoints),
+        ),
     )
 
 
@@ -130,8 +143,8 @@ class _RunTrace:
     def _flushes(self, groups: Sequence[Sequence[Span]]) -> dict[int, tuple[float, float]]:
         """Return, by checkpoint, the makespan of the slowest rank's background writes, and when all ended.
 
-        A write is one for the last checkpoint that its process had ended before; those that a saving thread
-        makes within its own span are not in the background.
+        A write is one for the last checkpoint that its process had ended before the write's own end; those
+        that a saving thread makes within its own span are not in the background.
         """
         ended: dict[int, list[tuple[float, int]]] = defaultdict(list)  # by process
         busy: dict[tuple[int, int], list[Span]] = defaultdict(list)
@@ -142,24 +155,44 @@ class _RunTrace:
         stretches: dict[tuple[int, int], tuple[float, float]] = {}
         for thread, write in _writes_by_thread(self.table):
             process = self.numbers.get(thread[:2])
-            before = [] if process is None else [each for each in ended[process] if each[0] <= write.start_s]
+            before = [] if process is None else [each for each in ended[process] if each[0] < write.end_s]
             if process is None or not before or _is_within(write, busy[process, thread.tid]):
                 continue
-            number = max(before)[1]
-            since_s, until_s = stretches.get((process, number), (write.start_s, write.end_s))
-            stretches[process, number] = min(since_s, write.start_s), max(until_s, write.end_s)
+            ended_s, number = max(before)
+            start_s = max(ended_s, write.start_s)
+            since_s, until_s = stretches.get((process, number), (start_s, write.end_s))
+            stretches[process, number] = min(since_s, start_s), max(until_s, write.end_s)
         found: dict[int, tuple[float, float]] = {}
         for (_, number), (start_s, end_s) in stretches.items():
             longest_s, last_s = found.get(number, (0.0, 0.0))
             found[number] = max(longest_s, end_s - start_s), max(last_s, end_s)
         return found
 
+    def notes(self) -> Iterator[str]:
+        """Say where what saves does not overlap in time."""
+        saving = {span.pid for span in self.saves}
+        times: dict[int, tuple[float, float]] = {}
+        for thread, start_s, end_s in _thread_times(self.table):
+            process = self.numbers.get(thread[:2])
+            if process in saving:
+                since_s, until_s = times.get(process, (start_s, end_s))
+                times[process] = min(since_s, start_s), max(until_s, end_s)
+        groups, until_s = 0, float("-inf")
+        for start_s, end_s in sorted(times.values()):
+            groups += start_s > until_s
+            until_s = max(until_s, end_s)
+        if groups > 1:
+            yield (
+                f"{self.run.name}: what saves is {groups} groups of processes, one after the other: a job"
+                " that was restarted, or several jobs, which are several runs with a NAME each"
+            )
+
     def row(self) -> RunRow:
         table = self.table
         saving, loading = _by_thread(self.saves), _by_thread(self.loads)
         checkpoint_s = max(saving.values(), default=sum(row.seconds for row in self.rows))
         cache, prefix = (_tier_totals(table, tier) for tier in (Tier.CACHE, Tier.PREFIX))
-        written = cache.written_bytes or prefix.written_bytes
+        written = max(cache.written_bytes, prefix.written_bytes)
         flushes = [row.flush_s for row in self.rows if row.flush_s is not None]
         return RunRow(
             name=self.run.name,
@@ -182,6 +215,14 @@ class _RunTrace:
             flush_s=fmean(flushes) if flushes else None,
             flushes=len(flushes),
         )
+
+
+def _thread_times(table: TraceTable) -> Iterator[tuple[JobThread, float, float]]:
+    """Yield from when to when threads were seen, each several times."""
+    for span in table.spans:
+        yield span.thread, span.start_s, span.end_s
+    for key, amount in table.accesses.items():
+        yield key.thread, amount.start_ns / _NS, amount.end_ns / _NS
 
 
 def _by_thread(spans: Iterable[Span]) -> dict[tuple[int, int], float]:

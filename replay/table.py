@@ -47,7 +47,7 @@ class ActivityKey(NamedTuple):
     bin: int
 
 
-class ThreadSpan(msgspec.Struct, frozen=True, order=True, array_like=True):
+class ThreadSpan(msgspec.Struct, frozen=True, array_like=True):
     """A traced call that saves or loads a checkpoint; it may lie within another one."""
 
     thread: JobThread
@@ -57,6 +57,14 @@ class ThreadSpan(msgspec.Struct, frozen=True, order=True, array_like=True):
     name: str
     epoch: int | None = None
     step: int | None = None
+
+    def __lt__(self, other: "ThreadSpan") -> bool:
+        return self._order < other._order
+
+    @property
+    def _order(self) -> tuple[int | float | str | JobThread, ...]:
+        numbers = (-1 if number is None else number for number in (self.epoch, self.step))
+        return (self.thread, self.start_s, self.end_s, self.kind, self.name, *numbers)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Recorded traces: files and directories of .pfw and .pfw.gz, as batches of whole lines, in order of time.
+"""Recorded traces: .pfw and .pfw.gz files, directories and archives of them, as batches of whole lines.
 
 :class:`.TraceDecoder` judges the lines; only what never becomes a line is counted here, as :class:`Damage`.
 """
@@ -7,11 +7,12 @@ import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
+from .archives import ARCHIVES, TRACES, Pieces, is_archive, traces_in
 from .salvage import MAGIC, Damage, inflate, read_at
 
-PATTERNS = ("*.pfw", "*.pfw.gz")
 MAX_LINE_BYTES = 1 << 20
 
 _TIME = re.compile(rb'"ts":\s*"?(\d{1,19})')
@@ -54,14 +55,17 @@ class Summary:
 def find_traces(paths: Iterable[Path]) -> list[Path]:
     """Return the trace files among `paths`, each once; directories are searched for .pfw and .pfw.gz.
 
+    A directory without any is searched for archives: those beside traces are likely to hold the same ones.
     Raises :class:`TraceNotFoundError`.
     """
     found: dict[Path, Path] = {}
     for path in paths:
         if path.is_dir():
-            files = sorted(file for pattern in PATTERNS for file in path.rglob(pattern) if file.is_file())
+            files = _ending(path, TRACES) or _ending(path, ARCHIVES)
             if not files:
-                raise TraceNotFoundError(f"{path}: no .pfw or .pfw.gz file in it; name a directory with some")
+                raise TraceNotFoundError(
+                    f"{path}: no .pfw or .pfw.gz file in it, nor a .tar of them; name a directory with some"
+                )
         elif path.exists():
             files = [path]
         else:
@@ -71,58 +75,84 @@ def find_traces(paths: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
+def _ending(directory: Path, ends: Iterable[str]) -> list[Path]:
+    return sorted(file for end in ends for file in directory.rglob(f"*{end}") if file.is_file())
+
+
 def read_traces(paths: Iterable[Path], summary: Summary) -> Iterator[Batch]:
     """Yield the lines of all traces in `paths`, in batches of about 64 KiB, merged in order of their times.
 
     Holds one batch of each file. A file that cannot be read, or not to its end, loses only what is missing;
-    `summary` says what. Raises :class:`TraceNotFoundError`.
+    `summary` says what. The traces in an archive come one after the other: with each, time goes back.
+    Raises :class:`TraceNotFoundError`.
     """
     files = find_traces(paths)
-    summary.files += len(files)
     return heapq.merge(*(_batches(path, summary) for path in files), key=lambda batch: batch.end_s or 0.0)
 
 
 def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
+    sources: set[str] = set()
     end_s: float | None = None
-    for data in whole_lines(path, summary.damage):
+    for source, data in whole_lines(path, summary.damage):
+        if source not in sources:
+            sources.add(source)
+            end_s = None
         end_s = _last_time_s(data) or end_s
         if end_s is not None:
-            first_s = (
-                summary.spans[str(path)][0] if str(path) in summary.spans else _first_time_s(data) or end_s
-            )
-            summary.spans[str(path)] = (first_s, end_s)
+            first_s = _first_time_s(data) or end_s
+            since_s, until_s = summary.spans.get(str(path), (first_s, end_s))
+            summary.spans[str(path)] = (min(since_s, first_s), max(until_s, end_s))
         summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
         summary.bytes += len(data)
-        yield Batch(str(path), data, end_s)
+        yield Batch(source, data, end_s)
+    summary.files += max(1, len(sources))
 
 
-def _pieces(path: Path, on_read: Callable[[int], None]) -> Iterator[bytes | Damage]:
+def _contents(path: Path, on_read: Callable[[int], None]) -> Iterator[tuple[str, Pieces]]:
+    """Yield the traces of a file, their names and contents: several, if it is an archive."""
+    pieces = _pieces(path, str(path), on_read)
+    first = next(pieces, b"")
+    pieces = chain((first,), pieces)
+    if isinstance(first, bytes) and is_archive(first, path.name):
+        yield from traces_in(pieces, str(path), _pieces)
+    else:
+        yield str(path), pieces
+
+
+def _pieces(path: Path, source: str, on_read: Callable[[int], None] = lambda _: None) -> Pieces:
     """Yield the content of `path`, and where it is damaged. Its content decides what it is, not its name."""
     position = 0
     try:
         start = read_at(path, 0, len(MAGIC))
         if start == MAGIC or (start and path.suffix == ".gz" and start[:1] not in b"[{ \t\r\n"):
-            yield from inflate(path, str(path), on_read)
+            yield from inflate(path, source, on_read)
             return
         while piece := read_at(path, position):
             position += len(piece)
             on_read(len(piece))
             yield piece
     except OSError as error:
-        yield Damage(str(path), position, f"cannot be read: {error.strerror}")
+        yield Damage(source, position, f"cannot be read: {error.strerror}")
 
 
 def whole_lines(
     path: Path, damage: list[Damage], on_read: Callable[[int], None] = lambda _: None
-) -> Iterator[bytes]:
-    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other.
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines of each trace in `path`, with its name, cut at line ends.
 
-    `on_read` is told the bytes that were read of the file.
+    A line that damage tore apart ends there, so that it spoils no other. `on_read` is told the bytes that
+    were read of the file.
     """
+    for source, pieces in _contents(path, on_read):
+        for lines in _cut(pieces, source, damage):
+            yield source, lines
+
+
+def _cut(pieces: Pieces, source: str, damage: list[Damage]) -> Iterator[bytes]:
     rest = b""
     passed = 0  # bytes up to `rest`
     skipping = False  # the remainder of a line that is too long
-    for piece in _pieces(path, on_read):
+    for piece in pieces:
         if isinstance(piece, Damage):
             damage.append(piece)
             passed += len(rest)
@@ -142,7 +172,7 @@ def whole_lines(
             yield lines[:end]
         if len(rest) > MAX_LINE_BYTES:
             reason = f"a line is longer than {MAX_LINE_BYTES} bytes; its end was skipped"
-            damage.append(Damage(str(path), passed, reason))
+            damage.append(Damage(source, passed, reason))
             passed += len(rest)
             yield rest + b"\n"
             rest, skipping = b"", True

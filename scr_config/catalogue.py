@@ -51,7 +51,7 @@ class ValueType(TextEnum):
     CPUS = "cpus"
 
 
-class Scope(TextEnum):
+class ParameterScope(TextEnum):
     """The reader of a parameter: SCR's library, its scripts (scr_run), one of its libraries, or scrtune."""
 
     LIBRARY = "library"
@@ -95,7 +95,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     name: str
-    scope: Scope = Scope.LIBRARY
+    scope: ParameterScope = ParameterScope.LIBRARY
     type: ValueType
     default: Value | None = None
     default_text: str = ""
@@ -126,7 +126,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def is_lever(self) -> bool:
         """Return whether it is scrtune's own: SCR does not know the name."""
-        return self.scope is Scope.LEVER
+        return self.scope is ParameterScope.LEVER
 
     @property
     def in_files(self) -> bool:
@@ -232,15 +232,16 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 _Named = TypeVar("_Named", Parameter, Descriptor)
 _Fields = Mapping[str, object]
 _OUTSIDE: _Fields = {"equal_on_ranks": False, "layers": LAYERS[:1]}
+_NEWER: _Fields = {**_OUTSIDE, "since": "3.0"}
 _COMMON: Mapping[str, _Fields] = {
     ValueType.INT: {"minimum": -(2**31), "maximum": 2**31 - 1},
     ValueType.BYTES: {"minimum": 0, "maximum": 2**53, "unit": "bytes"},
     Mutability.REINIT: {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
     Mutability.LAUNCH: {"mechanism": "the next run"},
     Mutability.INERT: {"status": Status.INERT},
-    Scope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
-    Scope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
-    Scope.LEVER: {**_OUTSIDE, "read_when": "each SCR_Start_output", "layers": LAYERS[:3], "since": "3.0"},
+    ParameterScope.COMPONENT: {**_NEWER, "read_when": "AXL_Init, in SCR_Init"},
+    ParameterScope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
+    ParameterScope.LEVER: {**_NEWER, "read_when": "each SCR_Start_output", "layers": LAYERS[:3]},
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
 
@@ -327,7 +328,7 @@ def text_of(value: Value) -> str:
     return repr(value) if isinstance(value, float) else str(int(value))
 
 
-def defaults() -> Values:
+def compiled_defaults() -> Values:
     """Return the compiled default of every parameter that has one."""
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
 
@@ -341,7 +342,7 @@ def checked(values: Mapping[str, Value]) -> Values:
         parameter = CATALOGUE.get(name)
         if parameter is None or not parameter.accepts(value):
             raise ParameterError(name, str(value), parameter.allowed if parameter else _UNKNOWN)
-    return {**defaults(), **values}
+    return {**compiled_defaults(), **values}
 
 
 def cpus_of(text: str) -> frozenset[int]:

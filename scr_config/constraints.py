@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..intents.events import Value
-from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES, defaults
+from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES, compiled_defaults
 from .check.model import CheckContext, Configuration
 from .check.rules import RULES
 from .parse import Pair
@@ -44,7 +44,7 @@ def _by_themselves(settings: Mapping[str, Value]) -> Iterator[ConfigProblem]:
 
 
 def _together(settings: Mapping[str, Value]) -> Iterator[ConfigProblem]:
-    config = Configuration(given={}, settings={**defaults(), **settings}, context=CheckContext())
+    config = Configuration(given={}, settings={**compiled_defaults(), **settings}, context=CheckContext())
     for rule in RULES:
         for fault in rule.judge(config):
             if fault.severity is Severity.ERROR:

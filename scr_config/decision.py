@@ -12,9 +12,7 @@ all that is explicit or was ever tuned: to apply it twice is to apply it once. T
 and node. `native/decision.c` accepts and refuses the same texts.
 """
 
-import os
 import re
-import stat
 import zlib
 from pathlib import Path
 
@@ -23,6 +21,7 @@ import msgspec
 from ..intents.effects import Advice
 from ..intents.events import Values
 from .catalogue import ParameterError, coerce, text_of
+from .files import file_identity, read_own
 
 DECISION_LIMIT_BYTES = 64 * 1024
 _FORM = re.compile(
@@ -30,7 +29,6 @@ _FORM = re.compile(
     rb"(?P<rest>(?P<lines>(?:[A-Z][A-Z0-9_]*=[^\n\0]*\n)*)end\n)"
 )
 _LINE_END = re.compile(r"[\n\0]")
-_NO_WAIT_NO_LINK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class DecisionError(ValueError):
@@ -96,36 +94,21 @@ class DecisionFile:
         what is no decision of ours, once for each file.
         """
         try:
-            seen = _identity(self._path.lstat())
+            seen = file_identity(self._path.lstat())
         except OSError:
             return None
         if seen == self._last:
             return None
         self._last = seen
         try:
-            return parse_decision(self._bytes())
+            data = read_own(self._path, DECISION_LIMIT_BYTES)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise DecisionError(f"{self._path}: it cannot be read ({error.strerror})") from error
-
-    def _bytes(self) -> bytes:
-        """Return what is there, one byte more than may be at most. Raises OSError."""
-        file = os.open(self._path, _NO_WAIT_NO_LINK)
-        try:
-            status = os.fstat(file)
-            self._last = _identity(status)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise DecisionError(f"{self._path}: it is no regular file of yours")
-            with open(file, "rb", closefd=False) as stream:
-                return stream.read(DECISION_LIMIT_BYTES + 1)
-        finally:
-            os.close(file)
-
-
-def _identity(status: os.stat_result) -> tuple[int, ...]:
-    """Return what differs between two files of one name, and after each change of one."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+        except ValueError as error:
+            raise DecisionError(f"{self._path}: {error}") from error
+        return parse_decision(data)
 
 
 def _crc(data: bytes) -> str:

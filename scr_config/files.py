@@ -1,4 +1,4 @@
-"""Write files so that a reader sees the old one or the new one, whole, also after a crash."""
+"""Write files so that a reader sees the old one or the new one, whole, also after a crash; read our own."""
 
 import contextlib
 import errno
@@ -10,6 +10,7 @@ from pathlib import Path
 
 _CONFIG_MODE = 0o600
 _FILE_MODE = 0o666  # less the umask
+_NO_WAIT_NO_LINK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class ConfigWriteError(OSError):
@@ -89,3 +90,27 @@ def sync_directory(path: Path, sync: Callable[[int], None] = os.fsync) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def read_own(path: Path, limit_bytes: int) -> bytes:
+    """Return the content of a regular file of this user's; no link is followed and nothing is waited for.
+
+    Raises OSError, and ValueError for another kind of file, somebody else's and a larger one.
+    """
+    descriptor = os.open(path, _NO_WAIT_NO_LINK)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise ValueError("it is no regular file of yours")
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(limit_bytes + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > limit_bytes:
+        raise ValueError(f"it has more than {limit_bytes} bytes")
+    return content
+
+
+def file_identity(status: os.stat_result) -> tuple[int, ...]:
+    """Return what differs between two files of one name, and after each change of one."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

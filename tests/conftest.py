@@ -166,6 +166,7 @@ def _no_earlier_jobs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     state = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"  # made when something is kept
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(state / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(state / "cache"))
 
 
 @pytest.fixture
@@ -185,10 +186,10 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 LOAD = """
 import os, sys
 from mpi4py import MPI
-from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.find import LibscrUnavailable, find_libscr
 from scrtune.client.libscr.library import Library
 try:
-    path = find(os.environ)
+    path = find_libscr(os.environ)
     print(path if sys.argv[1] == "find" else Library(path) and "loaded")
 except LibscrUnavailable as error:
     sys.exit(str(error))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from scrtune.goodput.interval.failure_rate import Prior, posterior
+from scrtune.goodput.interval.failure_rate import FailurePrior, posterior
 from scrtune.goodput.interval.failures import Failures
 from scrtune.goodput.interval.model import (
     Levels,
@@ -80,7 +80,7 @@ def estimated(machines: int = 4000) -> None:
         else:
             line += f"{'-':>11}"
         for factor in factors:
-            prior = Prior(mtbf_s=MTBF_S * factor)
+            prior = FailurePrior(mtbf_s=MTBF_S * factor)
             seen = rng.poisson(expected, machines)
             found = [Failures(observed_s=expected * MTBF_S, unknown=int(each)) for each in seen]
             line += f"{np.mean([lost(posterior(each, prior).mtbf_s) for each in found]):14.2f}"

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from scrtune.client.capture.environment import capture_environment
-from scrtune.client.libscr.find import find
+from scrtune.client.libscr.find import find_libscr
 
 HERE = Path(__file__).parent
 PROGRAMS = Path(sys.executable).parent
@@ -130,7 +130,7 @@ class JobRunner:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def _build(self, *sources: Path) -> list[str]:
-        lib = find(os.environ).parent
+        lib = find_libscr(os.environ).parent
         target = self._place / sources[0].stem
         places = (f"-I{lib.parent / 'include'}", f"-L{lib}", f"-Wl,-rpath-link,{lib}", "-lscr")
         command = [self._programs / "mpicc", "-O2", "-o", target, *sources, HERE / "nodes.c", *places]
@@ -154,7 +154,7 @@ class JobRunner:
         }
         if self._engine == "embedded":
             return {**environment, "SCRTUNE_EMBEDDED_NODES": str(nodes), "SCRTUNE_ENGINE": "embedded"}
-        lib = find(os.environ).parent
+        lib = find_libscr(os.environ).parent
         paths = {"LD_LIBRARY_PATH": f"{lib}:{own.get('LD_LIBRARY_PATH', '')}"}
         return {**environment, **paths, "SCR_ROOT": str(lib.parent)}
 

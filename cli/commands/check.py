@@ -15,6 +15,7 @@ from rich.console import RenderableType
 from ...scr_config.catalogue import coerce
 from ...scr_config.check.check import (
     Source,
+    SourceKind,
     cache_paths,
     check_sources,
     environment_source,
@@ -131,17 +132,17 @@ def _sources(options: CheckOptions) -> list[Source]:
     if not files:
         path = user_conf_path(os.environ)
         if path.exists():
-            sources.append(_file(path, "config file"))
+            sources.append(_file(path, SourceKind.CONFIG_FILE))
         elif not (options.environment or system_conf) or "SCR_CONF_FILE" in os.environ:
             raise UnreadableError(
                 f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
                 " or SCR_PREFIX as the job has them"
             )
-    system = _file(system_conf, "system file") if system_conf is not None else _system_source(sources)
+    system = _file(system_conf, SourceKind.SYSTEM_FILE) if system_conf else _system_source(sources)
     return sources if system is None else [*sources, system]
 
 
-def _file(path: Path, kind: Literal["config file", "system file"]) -> Source:
+def _file(path: Path, kind: SourceKind) -> Source:
     return Source(file=str(path), kind=kind, text=config_text(path))
 
 
@@ -149,11 +150,11 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
     """Return the config files that job scripts name in SCR_CONF_FILE, if they are here and were not given."""
     found: list[Source] = []
     for source in sources:
-        path = _conf_file_of(source) if source.kind == "job script" else None
+        path = _conf_file_of(source) if source.kind is SourceKind.JOB_SCRIPT else None
         if path is None or any(map(path.samefile, [*files, *(Path(each.file) for each in found)])):
             continue
         try:
-            found.append(_file(path, "config file"))
+            found.append(_file(path, SourceKind.CONFIG_FILE))
         except UnreadableError as error:
             click.echo(f"scrtune: the config file of {source.file} is left out: {error}", err=True)
         else:
@@ -176,10 +177,10 @@ def _system_source(sources: list[Source]) -> Source | None:
     """Return the system file of the SCR on $PATH, unless it is among `sources` or cannot be read."""
     path = system_conf_path(os.environ.get("PATH", ""))
     try:
-        files = [source.file for source in sources if source.kind == "config file"]
+        files = [source.file for source in sources if source.kind is SourceKind.CONFIG_FILE]
         if not path.exists() or any(map(path.samefile, files)):
             return None
-        return _file(path, "system file")
+        return _file(path, SourceKind.SYSTEM_FILE)
     except OSError as error:
         click.echo(f"scrtune: SCR's system config file is left out: {error}", err=True)
         return None
@@ -188,10 +189,10 @@ def _system_source(sources: list[Source]) -> Source | None:
 def _nodes(sources: list[Source]) -> int | None:
     """Return how many nodes the job gets, as far as its script or this allocation says."""
     for source in sources:
-        if source.kind == "job script" and (nodes := nodes_asked_for(source.text)):
+        if source.kind is SourceKind.JOB_SCRIPT and (nodes := nodes_asked_for(source.text)):
             return nodes
         for name in _NODE_VARIABLES:
-            if source.kind == "environment" and (text := source.variables.get(name, "")).isdecimal():
+            if source.kind is SourceKind.ENVIRONMENT and (text := source.variables.get(name, "")).isdecimal():
                 return int(text)
     return None
 
@@ -237,7 +238,7 @@ def _leave_standard_output() -> None:
 
 def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
-        if source.kind == "system file":
+        if source.kind is SourceKind.SYSTEM_FILE:
             text = f"scrtune: SCR's system config file counts beneath: {source.file}"
             click.echo(printable(text), err=to_stderr)
 

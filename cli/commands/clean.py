@@ -9,6 +9,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...replay.scan import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
 from ..ended_jobs import EndedJob, ended_jobs
 from ..options import OneJob, command, option
@@ -32,7 +33,8 @@ def clean(options: CleanOptions) -> None:
 
     That is their run directories, from which `explain` and `goodput` show them, and in the cache of the
     embedded engine what is on the prefix directory, too, or older than a checkpoint that is there. A
-    checkpoint that is nowhere else stays. Without a terminal nothing goes unless with --yes.
+    checkpoint that is nowhere else stays. And it is what `scrtune study` remembers of traces, unless a job
+    is named. Without a terminal nothing goes unless with --yes.
     """
     now_s = time.time()
     found = [
@@ -41,8 +43,15 @@ def clean(options: CleanOptions) -> None:
         if options.job_id in (None, job.paths.job_id)
     ]
     click.echo(rendered(_table(found, now_s)), nl=False)
-    if not found or not (options.yes or (sys.stdin.isatty() and click.confirm("Remove all of it?"))):
+    tables = user_cache()
+    tables_bytes = 0 if options.job_id else sum(size for _, size, _ in tables.files())
+    if tables_bytes:
+        click.echo(f"{tables.directory}: {bytes_text(tables_bytes)} of tables of traces (scrtune study)")
+    is_clean = not found and not tables_bytes
+    if is_clean or not (options.yes or (sys.stdin.isatty() and click.confirm("Remove all of it?"))):
         return
+    if tables_bytes:
+        tables.prune(0)
     removed = [job.remove() for job in found]
     again = removed.count(False)
     click.echo(

@@ -23,6 +23,7 @@ import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...client.mpi import mpiexec, plain_environment
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
@@ -195,7 +196,7 @@ def _run(place: Path, checkpoints: int, config: str, wrapper: Sequence[str], set
     prefix.mkdir()
     steps = f"--steps {checkpoints * STEPS_BETWEEN_CHECKPOINTS} --every {STEPS_BETWEEN_CHECKPOINTS}"
     train = f"-m scrtune.examples.train {steps} --scale {SCALE} --times".split()
-    job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
+    job = [*wrapper, mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
         own = {"SCR_CONF_FILE": str(conf), "SCR_PREFIX": str(prefix), "SCR_CACHE_BASE": cache}
         environment = {**_environment(), **own, **{name: str(value) for name, value in settings.items()}}
@@ -213,23 +214,10 @@ def _run(place: Path, checkpoints: int, config: str, wrapper: Sequence[str], set
 
 
 def _environment() -> dict[str, str]:
-    """Return ours, without what would be in force in all runs (of `scrtune env`, or the user's defaults)."""
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("SCR_", "SCRTUNE_", "DFTRACER_")) or name == "SCRTUNE_RUN_DIR"
-    }
+    """Return ours, without the user's defaults of scrtune's options."""
     # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
-    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), VARIABLE: os.devnull, "OMP_NUM_THREADS": "1"}
-
-
-def _mpiexec() -> str:
-    """Return the mpiexec of the mpich wheel, beside our own interpreter, else that on PATH."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        raise CommandError("no mpiexec beside this Python or on PATH; run: pip install 'scrtune[mpich]'")
-    return found
+    nodes = {"SCRTUNE_EMBEDDED_NODES": str(RANKS)}
+    return {**plain_environment(), **nodes, VARIABLE: os.devnull, "OMP_NUM_THREADS": "1"}
 
 
 def report(view: DemoView) -> RenderableType:
@@ -251,11 +239,11 @@ def report(view: DemoView) -> RenderableType:
 
 
 class _Column(NamedTuple):
-    """The runs of one column of the table; `watching` is what observation cost."""
+    """The runs of one column of the table; `observed` is what observation cost."""
 
     name: str
     runs: Sequence[DemoRun]
-    watching: str
+    observed: str
 
     def of_each(self, value_s: Callable[[DemoRun], float]) -> str:
         """Return the mean of a value of the runs, with its bounds."""
@@ -288,7 +276,7 @@ def _table(view: DemoView) -> RenderableType:
         ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
         ("first checkpoints", lambda column: column.checkpoints(slice(FIRST))),
         ("last checkpoints", lambda column: column.checkpoints(slice(-LAST, None))),
-        ("watching cost", lambda column: column.watching),
+        ("observation", lambda column: column.observed),
     )
     columns = tuple(_columns(view))
     return plain_table(

@@ -81,11 +81,11 @@ def env(options: EnvOptions) -> None:
 
 
 def _say_that_it_has_none(paths: JobPaths) -> None:
-    """Say that a job has told its daemon no settings yet: of no use but to start its application by hand.
+    """Say that a job has reported no settings yet: of no use but to start its application by hand.
 
     Raises UnknownJobError on a node of a Slurm job, whose application scrtune starts itself.
     """
-    text = f"job {paths.job_id!r} has told no settings yet; its application does when it begins"
+    text = f"job {paths.job_id!r} has reported no settings yet; its application does when it begins"
     if paths.environment.exists():
         raise UnknownJobError(f"{text}: ask again then")
     click.echo(printable(f"scrtune: {text}"), err=True)

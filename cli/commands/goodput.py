@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from ...client.paths import NO_JOB_ID, job_id_from_environment
-from ...goodput.interval.failure_rate import RATE_WEIGHT, Prior
+from ...goodput.interval.failure_rate import RATE_WEIGHT, FailurePrior
 from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
@@ -91,12 +91,12 @@ def asked_schedule(words: str) -> Schedule:
     return Schedule(interval_s=parse_duration_s(given["interval"]), flush_every=int(flush or 0))
 
 
-def mtbf_prior(words: str) -> Prior:
+def mtbf_prior(words: str) -> FailurePrior:
     """Return the prior of ``24h``, or ``24h:3``: an MTBF of the job, and its weight. Raises ValueError."""
     mtbf, _, failures = words.partition(":")
     try:
         weight = float(failures) if failures else RATE_WEIGHT
-        prior = Prior(mtbf_s=parse_duration_s(mtbf), weight=weight, source="--mtbf-prior")
+        prior = FailurePrior(mtbf_s=parse_duration_s(mtbf), weight=weight, source="--mtbf-prior")
     except ValueError:
         weight = _MOST_FAILURES + 1
     if weight > _MOST_FAILURES:
@@ -133,7 +133,7 @@ class GoodputOptions(OneJob):
         "Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
         parse=asked_schedule,
     )
-    mtbf_prior: Prior | None = option(
+    mtbf_prior: FailurePrior | None = option(
         "--mtbf-prior TIME[:FAILURES]",
         "With these: how often the job fails, by what you know, and how many failures that weighs.",
         parse=mtbf_prior,

@@ -10,7 +10,7 @@ import click
 
 from ..defaults import FILE, user_file
 from ..errors import CommandError
-from ..main import configurable, load
+from ..main import configurable, load_command
 from ..options import command, option
 
 _WIDTH = 100
@@ -50,7 +50,7 @@ def lines() -> Iterator[str]:
         " says it all."
     )
     for name in configurable():
-        described = [each for each in map(_described, load(name).params) if each]
+        described = [each for each in map(_described, load_command(name).params) if each]
         if described:
             yield from ("", f"# [{name}]")
         for key, value, text in described:

@@ -11,7 +11,7 @@ from ...daemon.launch.environment import lay_out
 from ...daemon.launch.processes import run_forwarder
 from ...daemon.launch.services import check_alone
 from ...daemon.options import DaemonOptions
-from ..options import MonitoringOptions, Probed, Remembered, command, option
+from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class UntilEof:
 
 
 @dataclass(frozen=True)
-class DaemonFlags(MonitoringOptions, Probed, Remembered, UntilEof):
+class DaemonFlags(Clustered, MonitoringOptions, Probed, Remembered, UntilEof):
     """Options of `scrtune daemon`."""
 
     job_id: str | None = option(
@@ -55,6 +55,7 @@ def daemon(options: DaemonFlags) -> None:
             application=options.application or "",
             monitoring=options.monitoring,
             probe=not options.no_probe,
+            cluster=options.cluster,
             parent=sys.stdin.fileno() if options.until_eof else None,
         )
     ).run()

@@ -4,7 +4,8 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from importlib.metadata import version
+from typing import Literal, TypeVar
 
 import click
 from rich.console import Console, RenderableType
@@ -19,7 +20,9 @@ from ..errors import CommandError
 from ..find_job import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
+from ..text import story as story_text
 from ..text.tables import Printable, print_view, rendered
+from ..views.story import Story, story
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
@@ -68,10 +71,33 @@ def _frame(paths: JobPaths) -> RenderableType:
     return text.watched(job_state.status(paths), job_state.explain(paths), job_state.goodput(paths))
 
 
-@command(ShownJob)
-def explain(options: ShownJob) -> None:
-    """Show why the settings are what they are: intents with evidence, every change with its reason."""
-    print_view(job_state.explain(find(options.job_id)), options.form, text.explain)
+@dataclass(frozen=True)
+class ExplainOptions(OneJob):
+    """Options of `scrtune explain`."""
+
+    about: tuple[str, ...] = option("[INTENT|PARAMETER]...")
+    form: Literal["table", "json", "html"] = option("--format", "Output form.", default="table")
+
+
+@command(ExplainOptions)
+def explain(options: ExplainOptions) -> None:
+    """Show why the settings are what they are: intents with evidence, every change with its reason.
+
+    With the name or the number of an intent, or the name of a parameter, the story of that one.
+    """
+    view = job_state.explain(find(options.job_id))
+    if not options.about and options.form != "html":
+        print_view(view, options.form, text.explain)
+    else:
+        print_view(story(view, options.about), options.form, story_text.story, _page)
+
+
+def _page(told: Story) -> str:
+    try:
+        from ..html.story import story_page  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--format html needs {error.name}: pip install 'scrtune[report]'") from error
+    return story_page(told, version=version("scrtune"))
 
 
 @command(OneJob)

@@ -9,9 +9,9 @@ import msgspec
 
 from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
-from ...scr_config.catalogue_page import catalogue_page
 from ..options import command, option
 from ..text import config
+from ..text.catalogue_page import catalogue_page
 from ..text.tables import print_view
 
 Form = Literal["table", "json", "markdown"]

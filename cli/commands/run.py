@@ -21,11 +21,13 @@ from ...daemon.launch.mpi import mpi_mismatch
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
+from ...intents.contradictions import in_declared
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
+from ..declarations import RunDeclarations
 from ..errors import UnknownJobError
-from ..options import MonitoringOptions, Probed, Remembered, command, option
+from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
 
@@ -54,7 +56,7 @@ class Preloaded:
 
 
 @dataclass(frozen=True)
-class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
+class RunOptions(RunDeclarations, MonitoringOptions, Probed, Preloaded, Traced):
     """Options of `scrtune run`."""
 
     command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
@@ -116,6 +118,7 @@ def run(options: RunOptions) -> None:
         preload=options.preload,
         mode=options.mode or ("recommend" if options.no_tune else "auto"),
         floor=options.floor or "",
+        declared=options.all_declared,
         durability=options.durability or "",
         interval="auto" if options.interval == "auto" else "",
         override=options.override,
@@ -126,7 +129,8 @@ def run(options: RunOptions) -> None:
         application="" if options.no_memory else application_of(options.command),
         monitoring=options.monitoring,
     )
-    for warning in filter(None, (mpi_mismatch(options.command, os.environ), *missing(job.monitoring))):
+    warnings = (mpi_mismatch(options.command, os.environ), *missing(job.monitoring))
+    for warning in filter(None, (*warnings, *in_declared(job.declared))):
         click.echo(f"scrtune: {warning}", err=True)
     sys.exit(launch.run_job(options.command, paths, job, lambda: _at_end(paths, options.keep_s)))
 
@@ -183,7 +187,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
+class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -205,6 +209,7 @@ def node(options: NodeOptions) -> None:
         probe=not options.no_probe,
         application=options.application or "",
         monitoring=options.monitoring,
+        cluster=options.cluster,
     )
     paths = JobPaths.of()
     serve_node(paths, job, options.prolog)

@@ -3,9 +3,10 @@
 import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -13,12 +14,19 @@ from typing import Literal, TypeVar
 import click
 import msgspec
 
+from ...intents.events import Value
+from ...intents.settings import DEFAULTS
 from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
+from ...replay.table import TraceTable
+from ...scr_config.resolution import DEFAULT, resolve
+from ...units import parse_rate
 from ..options import FILE, command, option
+from ..read_config import config_text
+from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
 from ..toml_file import TomlFile, read_toml
@@ -27,14 +35,30 @@ Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
+CONF_NAMES = (".scrconf", "scr.conf")
+"""SCR's config file, beside the traces of a run."""
+
+
+def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
+    """Return name and values of ``NAME=V1,V2``. Raises ValueError."""
+    from ...replay.what_if.evidence import value_of  # noqa: PLC0415 - it loads numpy
+
+    name, between, values = text.partition("=")
+    if not between or not name or not values:
+        raise ValueError(f"{text!r}: write NAME=VALUE,VALUE")
+    return name, tuple(value_of(name, value) for value in values.split(","))
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study."""
+    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study.
+
+    `conf` is SCR's config file that it ran with; without it, one beside the traces.
+    """
 
     traces: tuple[str, ...]
     prefix: str = ""
     cache: str = ""
+    conf: str = ""
     settings: dict[str, str | int | float | bool] = {}
 
 
@@ -48,7 +72,7 @@ class StudySource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(ReenactOptions):
     """Options of `scrtune study`."""
 
     runs: tuple[str, ...] = option("RUN...")
@@ -65,6 +89,29 @@ class StudyOptions:
         "--parquet FILE",
         "Also write all accesses, by thread and class of file and size (needs pyarrow).",
         FILE,
+    )
+    scheduler: str = option(
+        "--scheduler ADDRESS",
+        "Read on the workers of a Dask cluster: its scheduler's address or file, or slurm:JOBS (needs"
+        " scrtune[dask]).",
+        default="",
+    )
+    what_if: bool = option(
+        "--what-if",
+        "Also predict, by a model fitted to the runs, what checkpoints would cost with other settings.",
+    )
+    vary: tuple[tuple[str, tuple[Value, ...]], ...] = option(
+        "--vary NAME=V1,V2",
+        "Predict for these values of a parameter, or of cores, nodes, ...; may be given again.",
+        parse=_varied,
+    )
+    cache_rate: float | None = option(
+        "--cache-rate RATE",
+        "Predict for a cache of so many bytes a second and node: 4GiB/s.",
+        parse=parse_rate,
+    )
+    prefix_rate: float | None = option(
+        "--prefix-rate RATE", "The same for the file system with the prefix directory.", parse=parse_rate
     )
     reread: bool = option("--reread", "Read all traces again, also those that an earlier study has read.")
 
@@ -85,11 +132,19 @@ def study(options: StudyOptions) -> None:
     if base and base not in source.runs:
         raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
-    with _shown(progress):
-        runs = [
-            _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
+    with _shown(progress), _reader(options.scheduler) as read_traces:
+        read = partial(
+            read_traces, cache=replace(user_cache(), is_read=not options.reread), progress=progress
+        )
+        runs = [_read(name, run, source, read) for name, run in source.runs.items()]
+        runs += [
+            again
+            for recorded, run in zip(runs, source.runs.values(), strict=True)
+            for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
         ]
     found = compare(runs, base)
+    if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
+        found = _predicted(runs, found, options)
     print_view(found, options.form, text.study, csv_text)
     if options.parquet is not None:
         _write_parquet(runs, options.parquet)
@@ -100,22 +155,62 @@ def study(options: StudyOptions) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
-    tiers = {
-        directory: tier
-        for directory, tier in (
-            (run.cache or source.cache, "cache"),
-            (run.prefix or source.prefix, "prefix"),
-        )
-        if directory
+def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Study:
+    """Return `found` with what is predicted from it. Raises click.UsageError."""
+    from ...replay.what_if.predictions import Stated, what_if  # noqa: PLC0415 - it loads numpy
+
+    try:
+        predicted = what_if(runs, found, dict(options.vary), Stated(options.cache_rate, options.prefix_rate))
+    except ValueError as error:
+        raise click.UsageError(f"--what-if: {error}") from None
+    return msgspec.structs.replace(found, what_if=predicted)
+
+
+def _traces(run: RunSource) -> list[Path]:
+    return [Path(path) for path in run.traces]
+
+
+def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
+    named = ((run.cache or source.cache, "cache"), (run.prefix or source.prefix, "prefix"))
+    return {directory: tier for directory, tier in named if directory}
+
+
+@contextmanager
+def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
+    """Return what reads tables: this machine, or the cluster of a `scheduler`. Raises click.UsageError."""
+    if not scheduler:
+        yield read_table
+        return
+    with ExitStack() as stack:
+        try:
+            from ...replay import dask_tables  # noqa: PLC0415 - an extra
+
+            client = stack.enter_context(dask_tables.connected(scheduler))
+        except ModuleNotFoundError as error:
+            raise click.UsageError(f"--scheduler needs {error.name}: pip install 'scrtune[dask]'") from error
+        except ValueError as error:
+            raise click.UsageError(f"--scheduler {scheduler}: {error}") from error
+        yield partial(dask_tables.read_table, client)
+
+
+def _read(name: str, run: RunSource, source: StudySource, read: Callable[..., TraceTable]) -> Run:
+    settings = {key: str(value) for key, value in run.settings.items()}
+    table = read(_traces(run), _tiers(run, source))
+    return Run(name=name, table=table, settings=_settings_in_files(run) | settings)
+
+
+def _settings_in_files(run: RunSource) -> dict[str, str]:
+    """Return the parameters that the config file of a run sets, which may lie beside its traces."""
+    beside = (Path(trace) / name for trace in run.traces for name in CONF_NAMES)
+    path = Path(run.conf) if run.conf else next((each for each in beside if each.is_file()), None)
+    if path is None:
+        return {}
+    found = resolve({}, config_text(path))
+    return {
+        name: str(found.settings[name])
+        for name in DEFAULTS
+        if found.sources.get(name, DEFAULT) != DEFAULT and name in found.settings
     }
-    table = read_table(
-        [Path(path) for path in run.traces],
-        tiers,
-        cache=replace(user_cache(), is_read=not reread),
-        progress=progress,
-    )
-    return Run(name=name, table=table, settings={key: str(value) for key, value in run.settings.items()})
 
 
 def _source(options: StudyOptions) -> StudySource:
@@ -180,7 +275,10 @@ def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
-    return msgspec.structs.replace(run, traces=tuple(str(directory / trace) for trace in run.traces))
+    conf = str(directory / run.conf) if run.conf else ""
+    return msgspec.structs.replace(
+        run, traces=tuple(str(directory / trace) for trace in run.traces), conf=conf
+    )
 
 
 @contextmanager
@@ -220,8 +318,8 @@ def _shown(progress: Progress) -> Iterator[None]:
 
 
 def csv_text(found: Study) -> str:
-    """Return a row for each run, with the names of its fields above."""
-    rows = columns(found.runs)
+    """Return a row for each prediction, without any for each run, with the names of its fields above."""
+    rows = columns(found.runs if found.what_if is None else found.what_if.predictions)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows)

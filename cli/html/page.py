@@ -15,7 +15,7 @@ from ...goodput.report import Report
 from ...goodput.report_lanes import by_kind
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text, rounded_duration_text
-from ..format import estimate_text, steps_made, value_text
+from ..format import counted_steps, estimate_text, value_text
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from .templates import page_environment
@@ -113,7 +113,7 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         ideal = f"{duration_text(summary.ideal_s)} ideally" if summary else ""
         if summary and summary.stride > 1:
             ideal += f"; {summary.stride:,} numbers apart"
-        yield ("Steps", f"{steps_made(account.steps, summary):,}", ideal)
+        yield ("Steps", f"{counted_steps(account.steps, summary):,}", ideal)
     else:
         yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
     mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""

@@ -1,6 +1,6 @@
 """All colours of the page and of its figures, each with one meaning.
 
-Most are those of Okabe and Ito, which can be told apart with any kind of colour vision. In SVG the
+Most are those of Okabe and Ito, which can be distinguished with any kind of colour vision. In SVG the
 colours of ink and paper are placeholders for CSS variables, so that the page follows the reader's choice of
 light or dark; a PNG is light.
 """

@@ -5,13 +5,19 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...scr_config.catalogue import Descriptor, Key, Parameter
+from ...intents.mutability import Mutability
+from ...scr_config.catalogue import Descriptor, Key, Parameter, Status
 from ...scr_config.resolution import DEFAULT
 from ..format import value_text as shown
 from ..views.config import Located, ParameterView, ResolvedView
 from .tables import facts, plain_table
 
-_CLASS_STYLES = {"live": "green", "re-init": "yellow", "launch": "cyan", "none": "red"}
+_CLASS_STYLES = {
+    Mutability.LIVE: "green",
+    Mutability.REINIT: "yellow",
+    Mutability.LAUNCH: "cyan",
+    Mutability.INERT: "red",
+}
 
 
 def params(entries: Sequence[Parameter | Descriptor]) -> RenderableType:
@@ -79,7 +85,7 @@ def _descriptor(line: Descriptor) -> RenderableType:
 
 
 def _meaning(key: Key) -> str:
-    inert = "Changes nothing." if key.status == "inert" else ""
+    inert = "Changes nothing." if key.status is Status.INERT else ""
     choices = f"One of {', '.join(key.choices)}." if key.choices else ""
     return " ".join(filter(None, (key.doc, choices, inert, key.note)))
 

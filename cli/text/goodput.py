@@ -17,7 +17,7 @@ from ...goodput.readers import resiliency
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
-from ..format import estimate_text, printable, steps_made
+from ..format import counted_steps, estimate_text, printable
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
 from .tables import plain_table, verdict_text
 
@@ -227,7 +227,7 @@ def goodput(
 
 def _steps_made(count: int, steps: StepSummary | None) -> str:
     apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
-    return count_text(steps_made(count, steps), "step") + apart
+    return count_text(counted_steps(count, steps), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...goodput.interval.recommend import ASKED, Choice, Estimate, Outlook
+from ...goodput.interval.recommend import ASKED, Estimate, Outlook, ScheduleChoice
 from ...units import count_text
 from ...units import rounded_duration_text as _time
 from ..views.interval import JobOutlook
@@ -31,7 +31,7 @@ def table(view: Outlook) -> RenderableType:
     return Group(shown, "", *(Text(line) for line in _grounds(view)), "", Text(_advice(view), style="bold"))
 
 
-def _row(choice: Choice, best: str) -> list[str]:
+def _row(choice: ScheduleChoice, best: str) -> list[str]:
     every, lost = choice.flush_every, choice.lost
     flush = f"{every.value:.0f}"
     if every.low != every.high:

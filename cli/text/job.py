@@ -13,9 +13,11 @@ from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
-from ..format import changes_text, value_text
-from ..views.summary import cost_text, failures, missing
+from ..format import transitions_text, value_text
+from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
+from . import nodes
+from .story import parameters
 from .tables import facts, plain_table, verdict_text
 
 _BARS = 60
@@ -32,12 +34,15 @@ def status(view: StatusView) -> RenderableType:
     return facts(
         {
             "job": f"{view.job_id} on {view.host}: {job}",
+            "leader": nodes.leader(view),
+            "nodes": nodes.members(view.cluster) if view.cluster else "",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
             "trying": (view.trying or "nothing") if view.running else "",
             "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
             "interval": view.pace,
+            "diverges": view.divergence,
             "goodput": f"{view.goodput:.1%}",
             "events": (
                 f"{count_text(counters.events, 'event')};"
@@ -52,8 +57,9 @@ def status(view: StatusView) -> RenderableType:
             "dropped lines": counts(counters.dropped),
             "lost": counts(counters.lost),
             "rejected": counts(view.rejected),
+            "between nodes": counts(view.cluster.problems) if view.cluster else "",
             "config error": view.config_failure,
-            "journal": missing(view),
+            "journal": journal_gaps(view),
             "monitors fail": "\n".join(failures(view)),
         }
     )
@@ -236,12 +242,21 @@ def explain(view: ExplainView) -> RenderableType:
         "",
         Text(f"Observation: {view.observation.sentence()}."),
         *([Text(_probe(view.probe))] if view.probe else ()),
+        *([Text(nodes.led(view.leaders, view.start_s))] if view.leaders else ()),
         "",
+        *([nodes.table(view.nodes, view.stragglers), ""] if view.nodes else ()),
     ]
     log: RenderableType = _no_decisions(view)
     if view.decisions:
         log = decisions(view.decisions, view.start_s, view.gains, running=view.running)
-    shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
+    shown += [log, "", *([levers(view.levers), ""] if view.levers else ())]
+    shown += [
+        *([parameters(view.parameters, view), ""] if view.parameters else ()),
+        _settings(view),
+        "",
+        costs,
+    ]
+    shown += [Text(f"Told: {each}.") for each in view.contradictions]
     if view.pace:
         shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
     if view.recalled is not None:
@@ -249,7 +264,7 @@ def explain(view: ExplainView) -> RenderableType:
     if view.proposals:
         shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:
-        shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
+        shown.append(Text(f"The next launch changes {transitions_text(view.settings, view.at_launch)}."))
     if view.unpublished:
         failure = f"Not active, because they could not be published: {view.unpublished}"
         shown.append(Text(failure, style="bold red"))

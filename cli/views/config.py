@@ -88,17 +88,16 @@ def resolved_view(
     """
     variables = {_clean(name): _clean(text) for name, text in environment.items()}
     paths = {
-        "user config": conf or user_conf_path(variables, cwd),
-        "system config": system_conf or system_conf_path(variables.get("PATH", "")),
+        ValueSource.USER_CONFIG: conf or user_conf_path(variables, cwd),
+        ValueSource.SYSTEM_CONFIG: system_conf or system_conf_path(variables.get("PATH", "")),
     }
-    user = _text(paths["user config"], conf)
-    system = _text(paths["system config"], system_conf)
+    user = _text(paths[ValueSource.USER_CONFIG], conf)
+    system = _text(paths[ValueSource.SYSTEM_CONFIG], system_conf)
     prefix = resolve(variables, user, None, system).settings.get("SCR_PREFIX", "")
-    paths["SCR_Config"] = cwd / str(prefix) / ".scr" / "app.conf"
-    program = _text(paths["SCR_Config"])
-    files: dict[ValueSource, str] = {layer: str(paths[layer]) for layer in LAYERS[1:]}
-    resolved = resolve(variables, user, program, system, files)
-    texts = {"user config": user, "SCR_Config": program, "system config": system}
+    paths[ValueSource.SCR_CONFIG] = cwd / str(prefix) / ".scr" / "app.conf"
+    program = _text(paths[ValueSource.SCR_CONFIG])
+    resolved = resolve(variables, user, program, system, {layer: str(path) for layer, path in paths.items()})
+    texts = dict(zip(LAYERS[1:], (user, program, system), strict=True))
     return ResolvedView(
         files=tuple(FileView(layer, str(paths[layer]), texts[layer] is not None) for layer in LAYERS[1:]),
         parameters=tuple(_parameters(resolved)),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.interval.failure_rate import Prior, typical
+from ...goodput.interval.failure_rate import FailurePrior, typical
 from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
 from ...goodput.interval.recommend import Outlook, measured, recommend
@@ -42,7 +42,7 @@ def _flushed_every(costs: Sequence[CheckpointCost]) -> int:
     return max(1, round(len(costs) / flushed)) if flushed else 0
 
 
-def outlook(found: Inputs, known: Prior | None = None, asked: Schedule | None = None) -> Outlook:
+def outlook(found: Inputs, known: FailurePrior | None = None, asked: Schedule | None = None) -> Outlook:
     """Return the best schedule beside others, and what was `asked`. Raises IntervalError.
 
     The MTBF and its weight may be `known`; of the failures that the cache survives the typical share counts.

@@ -19,6 +19,7 @@ def summary(view: StatusView) -> list[str]:
         f"job {view.job_id}: {tuned}",
         *savings(view.savings),
         *interval(view.savings),
+        *advice(view.savings),
         f"observation: {view.observation.sentence()}",
         f"why: scrtune explain --job-id {view.job_id}",
     ]
@@ -27,7 +28,7 @@ def summary(view: StatusView) -> list[str]:
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
         if not view.engine:
             lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
-    lines += filter(None, [view.pace, missing(view), unread(view)])
+    lines += filter(None, [view.pace, journal_gaps(view), unread(view)])
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
@@ -61,11 +62,18 @@ def interval(view: SavingsView) -> list[str]:
     return [f"checkpoint interval chosen: {_assigned(view.interval)}"] if view.interval else []
 
 
+def advice(view: SavingsView) -> list[str]:
+    """Return what follows from the intents, and was not tried."""
+    if not view.advised:
+        return []
+    return [f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"]
+
+
 def _assigned(values: Values) -> str:
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in sorted(values.items()))
 
 
-def missing(view: StatusView) -> str:
+def journal_gaps(view: StatusView) -> str:
     """Return what the journal misses, and why if that is still so; empty when it is whole."""
     if not view.journal_lost:
         return ""

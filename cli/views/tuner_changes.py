@@ -7,7 +7,7 @@ import msgspec
 from ...intents.tune.decisions import NOT_MADE, Decision, Verdict
 from ...intents.tune.gains import Gain, GainView
 from ...units import count_text
-from ..format import VERDICTS, changes_text
+from ..format import VERDICTS, transitions_text
 
 _JUDGED = {Verdict.ACCEPTED, Verdict.REVERTED}
 
@@ -46,7 +46,7 @@ class TunerChange(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def what(self) -> str:
         """The parameters with their values before and after."""
-        return changes_text(self.decision.previous, self.decision.changes)
+        return transitions_text(self.decision.previous, self.decision.changes)
 
     @property
     def short(self) -> str:

@@ -21,7 +21,7 @@ _BUFFER_BYTES = {
     True: 4 * 1024 * 1024,
 }
 OBSERVE = "SCRTUNE_OBSERVE"
-"""Tells libscrtune.so that DFTracer is scrtune's own, to be paused but while outputs are written."""
+"""Says to libscrtune.so that DFTracer is scrtune's own, to be paused but while outputs are written."""
 _LIBRARY = Path("lib64", "libdftracer_preload.so")
 _EVERYTHING = "all"  # DFTracer's word for "trace every path"
 

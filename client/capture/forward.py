@@ -18,9 +18,9 @@ from typing import Annotated
 import msgspec
 
 from ...scr_config.files import write_atomic
-from .digests import LINGER_S, Digests, LineSink
+from .digest_sender import LINGER_S, DigestSender
 from .follow import FollowedFile, ForwardCounts, Look
-from .library_events import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
+from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
 DELETED_QUIET_S = 1.0
@@ -71,7 +71,7 @@ class Forwarder:
     def __init__(
         self,
         log_prefix: Path,
-        sink: LineSink,
+        sink: DigestSender,
         *,
         lag_limit_bytes: int = LAG_LIMIT_BYTES,
         deleted_quiet_s: float = DELETED_QUIET_S,
@@ -289,7 +289,7 @@ def forward(
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
     with ExitStack() as stack:
-        forwarder = Forwarder(log_prefix, Digests(endpoint, tiers), reclaim=True)
+        forwarder = Forwarder(log_prefix, DigestSender(endpoint, tiers), reclaim=True)
         stack.callback(forwarder.close)
         if events_file is None:
             forwarder.run(ended)

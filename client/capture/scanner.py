@@ -1,4 +1,4 @@
-"""The scanner of trace lines in libscrtune.so (native/scan.c), for :class:`.TraceDecoder`."""
+"""The scanner of trace lines in libscrtune.so (native/scan_calls.c), for :class:`.TraceDecoder`."""
 
 import ctypes
 from array import array
@@ -11,7 +11,7 @@ from ...intents.events import Operation
 from ...intents.trace.calls import treatment_of
 from ...intents.trace.digest import AccessSum
 from ...intents.trace.names import Process
-from ...intents.trace.scanner import Scanned, Scanner, Stop
+from ...intents.trace.scanner_protocol import Scanned, Scanner, Stop
 from ..libscr.library import libscrtune_path
 
 _OPERATIONS = tuple(Operation)
@@ -19,7 +19,7 @@ _NO_PLACE = 65_535
 _MAX_SOURCES = 65_536
 _GENERATIONS = 5
 
-# the structures of native/scan.h and scan.c
+# the structures of native/scan.h
 _END, _ODD, _PROCESS, _CALL, _FULL = range(5)
 _SUM = Struct("@IIqqQQQQQQBB6x")
 _SEEN = Struct("@QQIxxxx")

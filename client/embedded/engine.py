@@ -56,6 +56,8 @@ class EmbeddedEngine:
         self._cached: set[int] = set()
         self._last_dataset = self._last_checkpoint = 0
         self._continue_earlier_runs()
+        if self._settings["SCR_CACHE_PURGE"] or not self._settings["SCR_DISTRIBUTE"]:
+            self._evict_all()
         self._checkpoint_clock = CheckpointClock(ended_s=time.time())
         self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"

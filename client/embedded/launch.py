@@ -17,11 +17,10 @@ from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..engine import EngineError, user_name
+from ..mpi import NODES_VARIABLE
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
 from .topology import nodes_by_count, nodes_by_host
-
-NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 
 
 class ConfigCalls:
@@ -91,7 +90,7 @@ def launch(comm: MPI.Intracomm, config: str) -> Launch:
 def read_launch(environment: Mapping[str, str], hosts: Sequence[str], config: str = "") -> Launch:
     """Read `environment`, SCR's config files and `config` (given to SCR_Config, a line each).
 
-    `hosts` are the ranks' host names: they tell nodes apart, unless nodes are simulated. Raises ValueError
+    `hosts` are the ranks' host names: they distinguish nodes, unless nodes are simulated. Raises ValueError
     for a setting that cannot be, OSError for a user's config file that cannot be read.
     """
     resolved = _over_system_conf(environment, user_conf_text(environment, config), config)
@@ -117,7 +116,7 @@ def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
     """Resolve all layers. The system's file must not fail a job: what cannot be used of it is a warning."""
-    path = system_conf_path(environment.get("PATH", ""))
+    layer, path = ValueSource.SYSTEM_CONFIG, system_conf_path(environment.get("PATH", ""))
     ignored: list[tuple[str, str, str]] = []
     lines: list[str] = []
     try:
@@ -128,7 +127,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
     while True:
         resolved = resolve(environment, user_conf, config, "\n".join(lines))
         try:
-            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == "system config"})
+            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == layer})
             break
         except UnsupportedSettingError as unsupported:
             line = resolved.origin(unsupported.parameter).line
@@ -136,7 +135,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
             what = f"{path}:{line}: {unsupported}"
             ignored.append((unsupported.parameter, what, "this line is passed over"))
     problems = [
-        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source="system config")
+        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source=layer)
         for name, what, remedy in ignored
     ]
     return msgspec.structs.replace(resolved, problems=(*resolved.problems, *problems))

@@ -132,12 +132,12 @@ class Member:
         return cls(comm, cache.sized_files(filemap), cache.redundancy(filemap), filemap.sizes, chunk_bytes)
 
 
-def encode(scheme: str, member: Member) -> None:
+def encode_set(scheme: str, member: Member) -> None:
     """Write the set's redundancy data. Collective; raises this rank's OSError after all messages."""
-    rebuild(scheme, member, frozenset())
+    rebuild_set(scheme, member, frozenset())
 
 
-def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
+def rebuild_set(scheme: str, member: Member, lost: frozenset[int]) -> None:
     """Restore files and redundancy data of the members `lost`; as :func:`encode`."""
     me, members = member.comm.rank, member.comm.size
     own = redundancy_bytes(scheme, me, member.sizes)
@@ -223,7 +223,7 @@ class Encoder:
         members, files = zip(*comm.allgather((mine.rank, mine.own_files)), strict=True)
         filemap = msgspec.structs.replace(mine, scheme=levers.scheme, members=members, files=files)
         member = Member.of(comm, self.cache, filemap, levers.mpi_buffer_bytes)
-        problem = self.ranks.attempt(lambda: encode(levers.scheme, member))
+        problem = self.ranks.attempt(lambda: encode_set(levers.scheme, member))
         if not problem:
             return filemap
         self.ranks.warn(f"{mine} stays without redundancy: {problem}")

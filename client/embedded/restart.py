@@ -14,7 +14,7 @@ from mpi4py import MPI
 
 from .cache import FileMap, NodeCache, has_size
 from .prefix_index import IndexEntry, Prefix
-from .redundancy import Member, can_rebuild, rebuild, redundancy_bytes
+from .redundancy import Member, can_rebuild, rebuild_set, redundancy_bytes
 from .topology import RankGroup
 
 
@@ -89,7 +89,7 @@ class Finder:
         def restore() -> None:
             if lost:
                 member = Member.of(comm, self.cache, filemap, chunk_bytes)
-                rebuild(filemap.scheme, member, lost)
+                rebuild_set(filemap.scheme, member, lost)
             if filemap.place in lost:
                 self.cache.write(filemap)
 

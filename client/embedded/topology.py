@@ -10,7 +10,7 @@ from ..engine import say
 
 
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
-    """Return the node of each rank, given the host name of each rank: SCR tells nodes apart by these."""
+    """Return the node of each rank, given the host name of each rank: SCR distinguishes nodes by these."""
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
     return tuple(numbers[host] for host in hosts)
 

@@ -35,7 +35,7 @@ class LibscrUnavailable(RuntimeError):  # noqa: N818 - it is a state of the mach
         self.short = short or text
 
 
-class Machine(NamedTuple):
+class LibraryPlaces(NamedTuple):
     """Where libraries are that no variable names: loaded, in the loader's cache, in the usual places."""
 
     loaded: Callable[[], Iterable[Path]]
@@ -43,14 +43,14 @@ class Machine(NamedTuple):
     usual: Iterable[Path] = _USUAL
 
 
-def find(environment: Mapping[str, str], machine: Machine | None = None) -> Path:
+def find_libscr(environment: Mapping[str, str], machine: LibraryPlaces | None = None) -> Path:
     """Return the first of :func:`places` that this process can use. Raises :class:`LibscrUnavailable`."""
-    machine = machine or Machine(mapped_libraries, _of_the_loader)
+    machine = machine or LibraryPlaces(mapped_libraries, _of_the_loader)
     failures: dict[Path, str] = {}
     for source, path in places(environment, machine):
         if path in failures:
             continue
-        if not (why := why_not(path, machine.loaded())):
+        if not (why := unusable_reason(path, machine.loaded())):
             return path
         failures[path] = f"{path} ({source}): {why}"
     refused = next((text for path, text in failures.items() if path.exists()), "")
@@ -61,7 +61,7 @@ def find(environment: Mapping[str, str], machine: Machine | None = None) -> Path
     )
 
 
-def places(environment: Mapping[str, str], machine: Machine) -> Iterator[tuple[str, Path]]:
+def places(environment: Mapping[str, str], machine: LibraryPlaces) -> Iterator[tuple[str, Path]]:
     """Yield where a libscr may be, best first: what said so, and the path, which need not exist."""
     yield from (("loaded already", each) for each in machine.loaded() if each.name.startswith(NAME))
     for hint in HINTS:
@@ -80,7 +80,7 @@ def places(environment: Mapping[str, str], machine: Machine) -> Iterator[tuple[s
         yield from _below(usual, "usual place")
 
 
-def why_not(path: Path, loaded: Iterable[Path]) -> str:
+def unusable_reason(path: Path, loaded: Iterable[Path]) -> str:
     """Return why `path` is no libscr for a process that has `loaded` libraries; empty when it is one."""
     if not path.is_file():
         return "no such file"

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .find import LibscrUnavailable, mapped_libraries, why_not
+from .find import LibscrUnavailable, mapped_libraries, unusable_reason
 
 SUCCESS = 0
 MAX_FILENAME = 1024
@@ -24,7 +24,7 @@ WHY_NOT = (
     " Linux, make a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip"
     " install --verbose to see what fails"
 )
-"""What to tell a user when :func:`libscrtune_path` is None."""
+"""What to say to a user when :func:`libscrtune_path` is None."""
 _MISSING = re.compile(r"^([^/:]+\.so[^:]*): cannot open shared object file")
 _VARIABLES = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
 
@@ -37,7 +37,7 @@ class Library:
     """The libscr at `path`, loaded with its symbols open to all. Raises :class:`LibscrUnavailable`."""
 
     def __init__(self, path: Path) -> None:
-        if why := why_not(path, mapped_libraries()):
+        if why := unusable_reason(path, mapped_libraries()):
             raise LibscrUnavailable(f"{path}: {why}")
         self._tuning = _libscrtune()  # before libscr, whose calls it stands before
         self._library = _load(path)

@@ -19,7 +19,7 @@ from ...goodput.events import (
     Recovered,
     RestartCompleted,
 )
-from .log import Record
+from .log import LogRecord
 
 _REMEMBERED = 4096
 _STAMP_S = 1.0
@@ -95,7 +95,7 @@ class _Dataset:
     """SCR_Start_output waited for an earlier flush."""
     asynchronous: bool = False
     flush_due: bool = False
-    flush: Record | None = None
+    flush: LogRecord | None = None
     flush_failed: bool = False
     flush_start_s: float | None = None
     """Known once the output is; what SCR logs of a flush before that waits for it."""
@@ -127,7 +127,7 @@ class Joiner:
         """The datasets whose :class:`Flushed` is still to come."""
         self._events: list[GoodputEvent] = []
 
-    def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
+    def records(self, records: Iterable[LogRecord]) -> list[GoodputEvent]:
         """Take records in; return the events that they, and outputs since the last call, have settled.
 
         What SCR_Init rebuilds is held back until :meth:`began` or :meth:`reinitialized` says what it was for.
@@ -233,7 +233,7 @@ class Joiner:
         _forget(self._datasets)
         return seen
 
-    def _record(self, record: Record) -> None:
+    def _record(self, record: LogRecord) -> None:
         match record.name:
             case "CHECKPOINT_START" | "OUTPUT_START" if record.dataset is not None:
                 self._datasets.pop(record.dataset, None)
@@ -257,7 +257,7 @@ class Joiner:
             case _:
                 self._recovery(record)
 
-    def _part(self, record: Record) -> None:
+    def _part(self, record: LogRecord) -> None:
         """Note what an output spent time on, but not the encoding of a dataset that is fetched."""
         if record.dataset is None or self._fetching:
             return
@@ -273,7 +273,7 @@ class Joiner:
             case "CHECKPOINT" | "OUTPUT":
                 seen.until_encoded_s = seconds
 
-    def _flush(self, record: Record) -> None:
+    def _flush(self, record: LogRecord) -> None:
         number = record.dataset
         if number is None:
             return
@@ -300,7 +300,7 @@ class Joiner:
             case "FLUSH_SYNC" | "FLUSH_ASYNC":
                 self._flush_ended(number, self._dataset(number), record)
 
-    def _flush_ended(self, number: int, seen: _Dataset, record: Record) -> None:
+    def _flush_ended(self, number: int, seen: _Dataset, record: LogRecord) -> None:
         opening, closing = (self._datasets.get(each or 0) for each in (self._opening, self._closing))
         if opening is not None:
             opening.has_waited = True
@@ -347,7 +347,7 @@ class Joiner:
             )
         )
 
-    def _recovery(self, record: Record) -> None:
+    def _recovery(self, record: LogRecord) -> None:
         """Note what was brought back: REBUILD, RESTART in SCR_Init, FETCH in SCR_Have_restart, SCAVENGE."""
         kind, _, outcome = record.name.rpartition("_")
         if kind not in ("REBUILD", "RESTART", "FETCH", "SCAVENGE"):

@@ -49,7 +49,7 @@ _TEXTS = frozenset({"note", "dataset_name"})
 _COUNTS = frozenset({"dataset", "procs", "nodes", "files"})
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class LogRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One line; what it does not have is None or empty. Of a `truncated` one only its head is read."""
 
     name: str
@@ -68,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool = False
 
 
-def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
+def parse_line(line: bytes, near_s: float | None = None) -> LogRecord | None:
     """Return the record in `line`, or None when it is no line of SCR's. Never raises.
 
     A time in the hour that clocks are set back by is the one nearer to `near_s` (default: now).
@@ -83,7 +83,7 @@ def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
     if time_s is None:
         return None
     is_transfer = head["kind"] == "xfer"
-    record = Record(name=head["name"], is_transfer=is_transfer, time_s=time_s, jobid=head["jobid"])
+    record = LogRecord(name=head["name"], is_transfer=is_transfer, time_s=time_s, jobid=head["jobid"])
     match = (_TRANSFER if record.is_transfer else _EVENT).fullmatch(head["rest"])
     if match is None:
         is_cut = len(line) == LONGEST_LINE_BYTES - 1
@@ -168,9 +168,9 @@ class ScrLog:
         self._jobid: str | None = None
         self._tail = Tail(path, self._begin)
 
-    def take(self) -> list[Record]:
+    def take(self) -> list[LogRecord]:
         """Return the records since the last call, oldest first. What is beyond 1 MiB waits for the next."""
-        taken: list[Record] = []
+        taken: list[LogRecord] = []
         for _ in range(_TAKES_AT_ONCE):
             if not (part := self._tail.take()):
                 break
@@ -198,7 +198,7 @@ class ScrLog:
                 tail = block[:LONGEST_LINE_BYTES]
         return size_bytes
 
-    def _records(self, part: bytes) -> Iterator[Record]:
+    def _records(self, part: bytes) -> Iterator[LogRecord]:
         for record in filter(None, map(parse_line, part.split(b"\n"))):
             if self._jobid is None and record.name == "START":
                 self._jobid = record.jobid

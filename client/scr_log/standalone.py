@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from ...goodput.events import GoodputEvent, JobEnded, JobStarted
 from ..implicit_steps import ImplicitSteps
 from .join import FINALIZED, Joiner, Output
-from .log import Record
+from .log import LogRecord
 
 _SECOND_S = 1 - 1e-6
 _ENDING = frozenset(
@@ -19,7 +19,7 @@ _ENDING = frozenset(
 """What cannot be within an output."""
 
 
-def by_job(records: Iterable[Record]) -> dict[str, list[GoodputEvent]]:
+def by_job(records: Iterable[LogRecord]) -> dict[str, list[GoodputEvent]]:
     """Return the events of each job that wrote to the log, by its ``jobid``."""
     jobs: dict[str, _Job] = {}
     events: dict[str, list[GoodputEvent]] = {}
@@ -39,10 +39,10 @@ class _Job:
         self._steps: ImplicitSteps | None = None
         """Of the run, while there is one."""
         self._now_s = self._computing_s = 0.0
-        self._output: Record | None = None
+        self._output: LogRecord | None = None
         self._entered_s = self._opened_s = self._closing_s = self._closed_s = 0.0
 
-    def take(self, record: Record) -> Iterator[GoodputEvent]:
+    def take(self, record: LogRecord) -> Iterator[GoodputEvent]:
         if record.truncated:
             return
         if not record.is_transfer and record.name in _ENDING:
@@ -60,7 +60,7 @@ class _Job:
         yield from self._close(None)
         yield from self._joiner.ended()
 
-    def _event(self, record: Record) -> Iterator[GoodputEvent]:
+    def _event(self, record: LogRecord) -> Iterator[GoodputEvent]:
         seconds = max(0.0, record.seconds or 0.0)
         match record.name:
             case "START":
@@ -89,7 +89,7 @@ class _Job:
             case "FLUSH_SYNC" if self._output is not None and record.dataset == self._output.dataset:
                 self._closed_s += seconds
 
-    def _close(self, following: Record | None) -> Iterator[GoodputEvent]:
+    def _close(self, following: LogRecord | None) -> Iterator[GoodputEvent]:
         """Return the output that is open, which `following` (None: the log's end) shows to have ended."""
         started, self._output = self._output, None
         if started is None or started.dataset is None:
@@ -113,7 +113,7 @@ class _Job:
         yield self._joiner.output(output)
         yield from self._joiner.records(())
 
-    def _reach(self, record: Record, expected_s: float) -> float:
+    def _reach(self, record: LogRecord, expected_s: float) -> float:
         """Return the time of `record`: the expected one, as far as its stamp allows; never backwards."""
         stamp_s = record.time_s
         self._now_s = max(self._now_s, min(max(expected_s, stamp_s), stamp_s + _SECOND_S))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...goodput.events import StepCompleted, StepStarted
-from ...intents.events import Event, EventsLost, NodeObserved, TraceDigest
+from ...intents.events import Event, EventsLost, MetricObserved, NodeObserved, TraceDigest
 from .records import Record, Senders
 
 LEFT_OUT = "steps and samples of long ago, to keep the journal small"
@@ -21,7 +21,7 @@ _STEP_LIMIT = 1 << 62  # differences of what is below fit into 64 bit
 Longs = npt.NDArray[np.int64]
 
 
-class Steps(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+class StepColumns(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Steps of one writer, a row for each: see :func:`_planes`.
 
     `numbers` are the place in the batch and the step's number, `times` those of the event and that of the
@@ -35,7 +35,7 @@ class Steps(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     times: bytes
 
 
-class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch", kw_only=True):
+class RecordBatch(msgspec.Struct, frozen=True, array_like=True, tag="batch", kw_only=True):
     """Records that follow each other: the steps, and the others with their places, as they were.
 
     `first` events lay before it, `count` are in it, less `left_out` (:func:`thinned`; `end_s` is the time
@@ -44,7 +44,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True, tag="batch", kw_only=T
 
     first: int
     count: int
-    steps: tuple[Steps, ...] = ()
+    steps: tuple[StepColumns, ...] = ()
     others: tuple[tuple[int, msgspec.Raw], ...] = ()
     senders: Senders = {}
     left_out: int = 0
@@ -67,7 +67,7 @@ def pack(records: Sequence[Record], first: int) -> bytes:
             case _:
                 others.append((index, msgspec.Raw(payload)))
     steps = tuple(
-        Steps(
+        StepColumns(
             is_completed=is_completed,
             writer=writer,
             count=len(rows),
@@ -76,11 +76,11 @@ def pack(records: Sequence[Record], first: int) -> bytes:
         )
         for (is_completed, writer), rows in groups.items()
     )
-    batch = Batch(first=first, count=len(records), steps=steps, others=tuple(others))
+    batch = RecordBatch(first=first, count=len(records), steps=steps, others=tuple(others))
     return msgspec.msgpack.encode(batch)
 
 
-def unpack(batch: Batch) -> list[Record]:
+def unpack(batch: RecordBatch) -> list[Record]:
     """Return what was packed, in order; at the end what is left out, as one event. Raises ValueError."""
     found: dict[int, Record] = {}
     for steps in batch.steps:
@@ -99,15 +99,18 @@ def unpack(batch: Batch) -> list[Record]:
 
 
 def thinned(payload: bytes) -> bytes | None:
-    """Return a batch without its steps, digests and looks at the node; None if it is none, or has none."""
+    """Return a batch without its steps, metrics, digests and looks at the node.
+
+    None if it is no batch, or has none of these.
+    """
     try:
-        batch = msgspec.msgpack.decode(payload, type=Batch)
+        batch = msgspec.msgpack.decode(payload, type=RecordBatch)
     except msgspec.MsgspecError:
         return None
     others = tuple((index, raw) for index, raw in batch.others if not _is_bulk(raw))
     if not batch.steps and len(others) == len(batch.others):
         return None
-    thin = Batch(
+    thin = RecordBatch(
         first=batch.first,
         count=batch.count,
         others=others,
@@ -120,7 +123,7 @@ def thinned(payload: bytes) -> bytes | None:
 
 def _is_bulk(payload: msgspec.Raw) -> bool:
     known = _known(payload)
-    return known is not None and isinstance(known[1], TraceDigest | NodeObserved)
+    return known is not None and isinstance(known[1], TraceDigest | NodeObserved | MetricObserved)
 
 
 def _known(payload: msgspec.Raw) -> tuple[float, Event] | None:

@@ -97,6 +97,11 @@ class Journal:
         return self._end
 
     @property
+    def version(self) -> str:
+        """What tells this file from the one that it was before :meth:`seal`."""
+        return f"{os.fstat(self._fd).st_ino}-{self._sealed}"
+
+    @property
     def number(self) -> int:
         """How many events are written."""
         return self._number
@@ -168,7 +173,7 @@ class Journal:
 
     def _batches(self, first: int) -> tuple[bytes, int]:
         """Return what is not packed yet in batches, and how many events there are with them."""
-        from .batches import Batch, pack  # noqa: PLC0415 - numpy, which a short journal does not need
+        from .batches import RecordBatch, pack  # noqa: PLC0415 - numpy, which a short journal does not need
 
         reader = JournalReader(self._path, self._sealed, first)
         packed, remaining = [], reader.records()
@@ -176,7 +181,7 @@ class Journal:
             packed.append(framed(pack(records, first)))
             first += len(records)
         # an empty one tells how many there must be, should the last one be damaged
-        last = Batch(first=first, count=0, senders=reader.recovered.senders)
+        last = RecordBatch(first=first, count=0, senders=reader.recovered.senders)
         return b"".join([*packed, framed(msgspec.msgpack.encode(last))]), first
 
     def _copy_packed(self, descriptor: int) -> int:

@@ -166,7 +166,7 @@ class JournalReader:
         from . import batches  # noqa: PLC0415 - numpy, which a short journal does not need
 
         found = self.recovered
-        batch = msgspec.msgpack.decode(payload, type=batches.Batch)
+        batch = msgspec.msgpack.decode(payload, type=batches.RecordBatch)
         records = [Record(*each) for each in batches.unpack(batch)]
         if self._unseen and (missing := batch.first - found.number) > 0:
             yield self._lost(missing)

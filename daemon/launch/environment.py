@@ -16,7 +16,8 @@ from ...scr_config.files import write_config
 from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
-from ..options import Monitoring
+from ...scr_config.rewrite import rewrite
+from ..options import ClusterOptions, Monitoring
 from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
@@ -24,6 +25,8 @@ log = logging.getLogger("scrtune.run")
 Trace = Literal["auto", "preload", "function", "off"]
 Mode = Literal["auto", "recommend", "observe"]
 KEEP_S = 30 * 86_400.0
+PURGED = {"SCR_CACHE_PURGE": "1"}
+"""Of a clean start."""
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,12 +74,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """How long the run directories of jobs that have ended stay on a node."""
     application: str = ""
     monitoring: Monitoring = Monitoring()
+    cluster: ClusterOptions | None = None
+    """How the daemons of its nodes find each other; None in a job of one node."""
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
         probe = [] if self.probe else ["--no-probe"]
         application = ["--application", self.application] if self.application else []
-        return [*self.files.options(), *probe, *application, *self.monitoring.options()]
+        cluster = ["--cluster", str(self.cluster.directory)] if self.cluster else []
+        return [*self.files.options(), *probe, *application, *cluster, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
@@ -99,6 +105,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         variables={
             **{name: value for name, value in variables.items() if value},
             **log_variables(files.user_conf, inherited),
+            **end_variables(inherited),
         },
         trace=options.trace,
         library=library(options.preload),
@@ -119,21 +126,44 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
     scr_conf = (options.scr_conf or default).absolute()
     own = user_conf_path(inherited, Path.cwd())
     user_conf = own if own.is_file() else None
+    begun_with = default.with_name("user.conf")
+    purges = options.declared.clean_start and _may_purge(options, begun_with)
     if scr_conf != own:
-        lay_out(scr_conf, user_conf, default.with_name("user.conf"))
+        lay_out(scr_conf, user_conf, begun_with, PURGED if purges else {})
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
 
 
-def lay_out(scr_conf: Path, user_conf: Path | None, begun_with: Path) -> None:
+def _may_purge(options: JobOptions, begun_with: Path) -> bool:
+    """Return whether this start may delete SCR's cache, as declared; log why not.
+
+    What says so must be gone before the next one, from a file of scrtune's own.
+    """
+    why_not = ""
+    if begun_with.exists():
+        why_not = "the job has run before, and this start may need the cache"
+    elif options.mode != "auto":
+        why_not = f"--mode {options.mode} changes nothing"
+    elif options.scr_conf is not None:
+        why_not = (
+            "--scr-conf names a file that outlasts the job; give SCR_CACHE_PURGE=1 to this start yourself"
+        )
+    if why_not:
+        log.warning("--clean-start: SCR's cache is not deleted: %s", why_not)
+    return not why_not
+
+
+def lay_out(
+    scr_conf: Path, user_conf: Path | None, begun_with: Path, first: Mapping[str, str] | None = None
+) -> None:
     """Write the user's own config as `scr_conf`, unless that began with the same, as `begun_with` says.
 
-    Raises OSError.
+    `first` are values for this start alone: the first rewrite takes them out. Raises OSError.
     """
     text = _text(user_conf) or ""
     if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
         scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         back_up_foreign(scr_conf, known=text)
-        write_config(scr_conf, text)
+        write_config(scr_conf, rewrite(text, first) if first else text)
         write_config(begun_with, text)
 
 
@@ -177,6 +207,15 @@ def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[
     if resolved.sources["SCR_LOG_SYSLOG_ENABLE"] == DEFAULT:
         variables["SCR_LOG_SYSLOG_ENABLE"] = "0"
     return variables
+
+
+def end_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which SCR knows when the allocation ends, unless the user has set it.
+
+    SCR's own launch scripts set it, too; without it SCR_HALT_SECONDS means nothing (scr_env.c:80).
+    """
+    end = inherited.get("SLURM_JOB_END_TIME", "")  # Slurm 23.02 and later
+    return {"SCR_END_TIME": end} if end.isdecimal() and "SCR_END_TIME" not in inherited else {}
 
 
 def trace_variables(paths: JobPaths, job: Job, inherited: Mapping[str, str]) -> dict[str, str]:

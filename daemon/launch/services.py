@@ -179,6 +179,7 @@ class NodeServices:
             application=job.application,
             monitoring=job.monitoring,
             probe=job.probe,
+            cluster=job.cluster,
             parent=0,
         )
         arguments = ["daemon", "--until-eof", "--job-id", paths.job_id, *job.options()]

@@ -10,6 +10,7 @@ import logging
 import os
 import select
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,10 +18,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, cast
 
+import msgspec
+
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
 from ...scr_config.render import prolog_lines
-from ..options import STEP_NAME
+from ..options import STEP_NAME, ClusterOptions
 from ..signals import Signals, Wakeup
 from .environment import Job
 from .services import NodeServices, check_alone
@@ -90,6 +93,7 @@ class SlurmServices:
         self._local = paths
         self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
         self._log = self._shared / "daemons.log"
+        self._cluster = self._shared / "cluster"
         self._step: subprocess.Popen[bytes] | None = None
         self._has_said_so = False
 
@@ -102,6 +106,7 @@ class SlurmServices:
         self._local.last_status.unlink(missing_ok=True)  # an earlier run's, should no daemon start here
         for directory in (self._shared.parent, self._shared):
             private_directory(directory, "SCR_PREFIX")
+        shutil.rmtree(self._cluster, ignore_errors=True)  # an earlier run's keys and nodes
         return self._shared / "scr.conf"
 
     def prepare(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
@@ -112,6 +117,8 @@ class SlurmServices:
         """
         prolog = _write_script(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
+        if nodes > 1:
+            job = msgspec.structs.replace(job, cluster=ClusterOptions(self._cluster))
         self._step = self._srun(job, nodes, prolog)
         said = _answers(self._step, nodes, give_up)
         if give_up():

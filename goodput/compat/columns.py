@@ -1,23 +1,18 @@
-"""Arithmetic of the peer's rules over columns: segments, exclusions, step times and slices.
+"""Arithmetic of the peer's rules over columns: productive time, badput, and both without exclusions.
 
 Times are epoch seconds, and spans seconds.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from math import modf
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..events import SlicesObserved
-from ..job_events import JobEvents
 from .goodput_utils import BadputTimes, BadputType
 from .rules import CompatAccount, CompatError
 from .table import Intervals, Rows, Seconds, Segment, Span, Whole
 
-_SHORTEST_STEP_S = 1.0
-_DEVIATIONS = 3.0
 _ROUNDING_S = 1e-5
 """Sums of up to millions of steps, each to the microsecond, may be so much too large."""
 _PAIRED = {"device_init": BadputType.TPU_INITIALIZATION, "training_prep": BadputType.TRAINING_PREP}
@@ -86,7 +81,7 @@ def _why(productive_s: float, total_s: float) -> str:
         return "saves take more than the steps that count there: those that the next number follows"
     if productive_s - total_s < _ROUNDING_S:
         return "no more than a rounding error, but that is an error there, too"
-    return "steps lie outside the job's time, or are of several writers, or are told out of order"
+    return "steps lie outside the job's time, or are of several writers, or are recorded out of order"
 
 
 def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> BadputTimes:
@@ -105,7 +100,7 @@ def _spent(rows: Rows) -> tuple[float, BadputTimes, int, int]:
     """Return productive seconds, badput, the last step that counts and the last one recorded.
 
     Badput is in the order in which the peer comes to it. Of loads of data the first one after a start or a
-    disruption is synchronous, and the last one before the step that tells of a disruption.
+    disruption is synchronous, and the last one before the step that shows a disruption.
     """
     badput_s: BadputTimes = {}
     segments, customs = rows.segments, Customs(rows.intervals("custom").lasting)
@@ -232,7 +227,7 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
     _add_customs(badput_s, by_name_s)
-    if first.all():  # there, a segment of one step is told in another order
+    if first.all():  # there, a segment of one step comes in another order
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     return _sum(took_s) - startup_s, int(steps[-1])
 
@@ -265,7 +260,7 @@ def _add_customs(badput_s: BadputTimes, by_name_s: dict[str, float]) -> None:
 def _mean_by_name(checkpoints: Intervals) -> float:
     """Sum over checkpoints; what several writers say of the same one is averaged.
 
-    They are told as durations there: two epoch times give one back to the microsecond.
+    They are recorded as durations there: two epoch times give one back to the microsecond.
     """
     durations_s: dict[str, list[float]] = {}
     for name, (start_s, end_s) in zip(checkpoints.names, checkpoints, strict=True):
@@ -279,9 +274,6 @@ def _sum(seconds: Seconds) -> float:
     It decides whether a job that did nothing but train has more productive time than time.
     """
     return float(np.cumsum(seconds)[-1]) if len(seconds) else 0.0
-
-
-# --- exclusions
 
 
 def account_without(
@@ -394,86 +386,3 @@ def _overlaps(times_s: Seconds, start_s: float, end_s: float) -> Seconds:
     """Return how much of each span between two times lies between `start_s` and `end_s`."""
     inside_s: Seconds = np.minimum(times_s[1:], end_s) - np.maximum(times_s[:-1], start_s)
     return inside_s.clip(min=0.0)
-
-
-# --- step times
-
-
-def ideal_step_time_s(times_s: ArrayLike) -> float | None:
-    """Return the peer's ideal step time, or None when no step counts.
-
-    Steps of less than a second are dropped; of the others the mean of those up to median + 3 MAD.
-    """
-    times = np.asarray(times_s, dtype=np.float64)
-    kept = times[times >= _SHORTEST_STEP_S]
-    if not kept.size:
-        return None
-    middle_s = np.median(kept)
-    limit_s = middle_s + _DEVIATIONS * np.median(np.abs(kept - middle_s))
-    return float(kept[kept <= limit_s].mean())
-
-
-def step_times_s(events: JobEvents, window: Span | None = None) -> Seconds:
-    """Return how long each step took by the peer's rules, of a window from its start up to before its end."""
-    columns = [(each.numbers, each.times_s) for each in events.step_starts.values()]
-    columns += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
-    steps = np.concatenate([np.empty(0, np.int64), *(np.array(numbers) for numbers, _ in columns)])
-    starts_s = np.concatenate([np.empty(0), *(np.array(times_s) for _, times_s in columns)])
-    order = np.argsort(starts_s, kind="stable")
-    if window is not None:
-        order = order[(window[0] <= starts_s[order]) & (starts_s[order] < window[1])]
-    return step_times(steps[order], starts_s[order])[1]
-
-
-def step_times(steps: Whole, starts_s: Seconds) -> tuple[Whole, Seconds]:
-    """Return the steps, and how long each took: until the next one, if that has the next number.
-
-    Of a step that was computed again the last time counts, in the place of the first.
-    """
-    followed = np.flatnonzero(np.diff(steps) == 1)
-    numbers, took_s = steps[followed], np.diff(starts_s)[followed]
-    if (numbers[1:] > numbers[:-1]).all():
-        return numbers, took_s
-    first = np.unique(numbers, return_index=True)[1]
-    last = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
-    order = np.argsort(first)
-    return numbers[first[order]], took_s[last[order]]
-
-
-def deviations_s(rows: Rows, ideal_s: float | None = None) -> tuple[float, Whole, Seconds]:
-    """Return the ideal step time, the steps, and how far each is from it.
-
-    Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
-    """
-    steps, took_s = step_times(rows.steps, rows.times_s)
-    if not len(steps):
-        raise CompatError("no step times: no step was followed by the one with the next number")
-    ideal = ideal_step_time_s(took_s) if ideal_s is None else ideal_s
-    if not ideal:
-        raise CompatError(
-            "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
-        )
-    return ideal, steps, np.abs(took_s - ideal)
-
-
-def slice_efficiency(slices: Iterable[SlicesObserved], start_s: float, end_s: float) -> Span | None:
-    """Return active and available slices as shares of all, 0 to 1: means from `start_s` to `end_s`.
-
-    Before the first observation nothing is active. None if there is no observation.
-    """
-    seen = sorted(slices, key=lambda each: each.time_s)
-    if not seen:
-        return None
-    if end_s <= start_s:
-        return 0.0, 0.0
-    during = [each for each in seen if each.time_s <= start_s][-1:]
-    during += [each for each in seen if start_s < each.time_s < end_s]
-    times_s = [*(max(each.time_s, start_s) for each in during), end_s]
-    lasted_s = [until_s - from_s for from_s, until_s in pairwise(times_s)]
-    active = [each.active / max(each.total, 1) for each in during]
-    available = [each.available / max(each.total, 1) for each in during]
-    return _mean(active, lasted_s, end_s - start_s), _mean(available, lasted_s, end_s - start_s)
-
-
-def _mean(shares: Sequence[float], lasted_s: Sequence[float], total_s: float) -> float:
-    return sum(share * span_s for share, span_s in zip(shares, lasted_s, strict=True)) / total_s

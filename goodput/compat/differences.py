@@ -23,11 +23,11 @@ _RULES: dict[str, tuple[BadputType | None, str]] = {
     ),
     "checkpoint_save": (
         BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
-        "by step the mean of what ranks tell; each second once",
+        "by step the mean of what ranks report; each second once",
     ),
     "checkpoint_restore": (
         BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
-        "by step the mean of what ranks tell; each second, with rebuilds",
+        "by step the mean of what ranks report; each second, with rebuilds",
     ),
     "wasted_progress": (
         BadputType.WASTED_PROGRESS_FROM_DISRUPTION,

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..log.machine import tell, utc_now
-from .columns import account_of, account_without, deviations_s, ideal_step_time_s, window_of
+from .columns import account_of, account_without, window_of
 from .goodput_utils import (
     BadputTimes,
     BadputType,
@@ -26,6 +26,7 @@ from .goodput_utils import (
 from .job import CompatJob
 from .peer_names import JobNames, Moment
 from .rules import CompatAccount, CompatError
+from .step_times import deviations_s, ideal_step_time_s
 from .store import Entry, LogStore, PeerLogger, store_of
 
 __all__ = [
@@ -100,7 +101,7 @@ class GoodputRecorder(JobNames):
         self._store = store_of(cloud_logger, logger_name) if logging_enabled else None
 
     def flush(self) -> None:
-        """Return when all that was recorded is safe on disk, or after a second; it is told when it is not."""
+        """Return when all that was recorded is safe on disk, or after a second; a failure is reported."""
         if self._store is not None:
             self._store.flush()
 
@@ -217,7 +218,7 @@ class GoodputCalculator:
     ) -> tuple[float, BadputTimes, int, float]:
         """Return the same as if some time had not been, and how many seconds of the job that was.
 
-        A time without a zone is UTC; an interval that does not end after its start is left out, and told.
+        A time without a zone is UTC; an interval that does not end after its start is left out, and reported.
         Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
         nothing here, as in the peer.
         """
@@ -245,7 +246,7 @@ class GoodputCalculator:
         """Return goodput and badput in percent, last productive step, seconds and disruptions of a window.
 
         The seconds are those from the window's first entry to its last. A time without a zone is UTC. Raises
-        ValueError if the window has no two moments to tell of.
+        ValueError if the window has no two moments.
         """
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")

@@ -55,7 +55,7 @@ class ElasticGoodputRecorder(GoodputRecorder, PeerNames):
 
 
 class ElasticGoodputCalculator(GoodputCalculator):
-    """A calculator that tells waits and re-initialisations apart."""
+    """A calculator with waits and re-initialisations apart."""
 
     _elastic: ClassVar[bool] = True
 

@@ -4,16 +4,16 @@ What was read is kept as columns: a question costs what is new in the log, and a
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 
-from ..events import GoodputEvent, StepStarted
+from ..events import GoodputEvent, SlicesObserved, StepStarted
 from ..log.machine import tell, utc_now
 from ..readers.jsonl import own_event
 from ..readers.ml_goodput import NotUnderstoodError, recorder_events
 from ..validation import defect_of_record, span
 from ..yield_hook import YieldHook, never_yield
-from .columns import slice_efficiency
 from .store import LogStore, encodable
 from .table import EventTable, Span
 
@@ -49,10 +49,10 @@ class EntryReader:
 
 
 def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
-    """Return all that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
+    """Return all that an entry says. Raises NotUnderstoodError, also for one that says nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
     if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
-        # most of a log: looking for all that an entry may tell takes four times as long
+        # most of a log: looking for all that an entry may say takes four times as long
         event = StepStarted(step=step, time_s=time_s)
         return [event] if defect_of_record(event) is None else list(recorder_events(entry))
     if isinstance(entry.get("type"), str):
@@ -97,14 +97,37 @@ class CompatJob:
     def slice_efficiency(self, total_s: float) -> Span | None:
         """Return active and available slices as shares of all, in the `total_s` from the job's start on.
 
-        None where no slices were told.
+        None where no slices were recorded.
         """
         start_s = self.table.rows().job_start_s
         if start_s is None:
             return None
-        return slice_efficiency(self.table.slices, start_s, start_s + total_s)
+        return _efficiency(self.table.slices, start_s, start_s + total_s)
 
     def slice_efficiency_within(self, start_s: float, end_s: float) -> Span | None:
-        """Return the same by what was told after `start_s` and up to `end_s`."""
+        """Return the same by what was recorded after `start_s` and up to `end_s`."""
         inside = (slices for slices in self.table.slices if start_s < slices.time_s <= end_s)
-        return slice_efficiency(inside, start_s, end_s)
+        return _efficiency(inside, start_s, end_s)
+
+
+def _efficiency(slices: Iterable[SlicesObserved], start_s: float, end_s: float) -> Span | None:
+    """Return active and available slices as shares of all, 0 to 1: means from `start_s` to `end_s`.
+
+    Before the first observation nothing is active. None if there is no observation.
+    """
+    seen = sorted(slices, key=lambda each: each.time_s)
+    if not seen:
+        return None
+    if end_s <= start_s:
+        return 0.0, 0.0
+    during = [each for each in seen if each.time_s <= start_s][-1:]
+    during += [each for each in seen if start_s < each.time_s < end_s]
+    times_s = [*(max(each.time_s, start_s) for each in during), end_s]
+    lasted_s = [until_s - from_s for from_s, until_s in pairwise(times_s)]
+    active = [each.active / max(each.total, 1) for each in during]
+    available = [each.available / max(each.total, 1) for each in during]
+    return _mean(active, lasted_s, end_s - start_s), _mean(available, lasted_s, end_s - start_s)
+
+
+def _mean(shares: Sequence[float], lasted_s: Sequence[float], total_s: float) -> float:
+    return sum(share * span_s for share, span_s in zip(shares, lasted_s, strict=True)) / total_s

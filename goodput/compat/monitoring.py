@@ -17,7 +17,7 @@ from ..log.machine import tell, utc_now
 from ..log.periodic_tasks import Uploads
 from ..log.tensorboard import TensorBoard
 from ..yield_hook import YieldHook
-from .columns import account_of, deviations_s, step_times, window_of
+from .columns import account_of, window_of
 from .goodput import GoodputCalculator
 from .goodput_utils import (
     ACTIVITY_EXCLUSION_LIST,
@@ -31,6 +31,7 @@ from .goodput_utils import (
 )
 from .job import CompatJob
 from .rules import CompatError
+from .step_times import deviations_s, step_times
 from .store import LocalLog
 
 __all__ = [
@@ -123,7 +124,7 @@ def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:
 
 
 class Deviations:
-    """How far each step is from the ideal one: each is told once, from the first one on."""
+    """How far each step is from the ideal one: each is shown once, from the first one on."""
 
     def __init__(
         self, job: CompatJob, ideal_step_time_s: float | None, most_at_the_end: int = MOST_AT_THE_END
@@ -134,7 +135,7 @@ class Deviations:
         self._told = 0
 
     def find(self, yield_hook: YieldHook, is_last: bool) -> Iterator[list[Scalar]]:
-        """Find those that were not told; as long as nobody waits, and not too many at the end."""
+        """Find those that were not shown; as long as nobody waits, and not too many at the end."""
         rows = self._job.table.rows()
         if len(step_times(rows.steps, rows.times_s)[0]) == self._told:
             return

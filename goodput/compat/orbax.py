@@ -4,7 +4,7 @@
     from scrtune.goodput.compat.orbax import CloudLogger, CloudLoggerOptions      # after
 
 Give it the `logger_name` of the job's recorder: then saves and restores are badput of the job. Without it,
-nobody tells of them, and their time counts as productive or other.
+nobody reports them, and their time counts as productive or other.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class CloudLoggerOptions:
 
 
 class CloudLogger:
-    """Writes what a ``CheckpointManager(..., logger=...)`` tells to the log of a job."""
+    """Writes what a ``CheckpointManager(..., logger=...)`` reports to the log of a job."""
 
     def __init__(self, options: CloudLoggerOptions | None = None) -> None:
         self.options = options or CloudLoggerOptions()

@@ -96,7 +96,7 @@ def compat_window(
     """Account for the events after `start_s` and up to `end_s` (epoch seconds) as if they were a job's all.
 
     The total is the time from the first of these events to the last one, not the window's length. Raises
-    :class:`CompatError` if there are no two moments to tell of, or more productive time than that.
+    :class:`CompatError` if there are no two moments, or more productive time than that.
     """
     from .columns import window_of  # noqa: PLC0415
     from .table import EventTable  # noqa: PLC0415

@@ -74,7 +74,7 @@ class _PeerStore:
             entries, last = self._logger.read_cloud_logging_entries(
                 start_time=self._last[0], end_time=utc_now(), last_entry_info=self._last
             )
-        else:  # one that tells of no last entry gives all of them again
+        else:  # one that names no last entry gives all of them again
             entries, last = self._logger.read_cloud_logging_entries()
             entries = entries[position:]
         if last is not None and last[0] is not None:
@@ -96,8 +96,8 @@ class LocalLog:
 
     The file is made at the first entry, where logs lie (:func:`~.line_log.log_path`). Any number of these, in
     one process or in several on one machine, may append to one file. Entries that it does not take wait for
-    it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is told at the end. A line that
-    is no JSON object is counted in `unread`, and told once.
+    it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is reported at the end. A line
+    that is no JSON object is counted in `unread`, and reported once.
     """
 
     def __init__(self, logger_name: str) -> None:

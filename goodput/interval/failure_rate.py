@@ -44,7 +44,7 @@ _POINTS = 2001
 _FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
-class Prior(msgspec.Struct, frozen=True, kw_only=True):
+class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
     """What is believed before a failure was seen: the median MTBF of the job, and how sure that is.
 
     The cache survives `cache_share` of the failures; `source` says where the MTBF is from.
@@ -76,7 +76,7 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
         return self.mtbf_s * median / (1 - median)
 
 
-def typical(nodes: int, *, survives_node: bool = True) -> Prior:
+def typical(nodes: int, *, survives_node: bool = True) -> FailurePrior:
     """The default prior for a job on `nodes` nodes, each of which fails as in Llama 3's training.
 
     `survives_node`: the redundancy scheme survives the loss of one (not SINGLE).
@@ -84,7 +84,7 @@ def typical(nodes: int, *, survives_node: bool = True) -> Prior:
     if nodes < 1:
         raise IntervalError(f"nodes is {nodes}: a job has at least one")
     many = "a node that fails" if nodes == 1 else f"{nodes} nodes that fail"
-    return Prior(
+    return FailurePrior(
         mtbf_s=NODE_MTBF_S / nodes,
         cache_share=NODE_LOSS_SHARE if survives_node else PROCESS_SHARE,
         source=f"{many} as often as those of Llama 3's training, every {NODE_MTBF_S / 3600:,.0f} h each",
@@ -96,7 +96,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     failures: int
     time_s: float
-    prior: Prior
+    prior: FailurePrior
     cache: float
     prefix: float
 
@@ -160,7 +160,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
         return logs, shares / shares.sum()
 
 
-def posterior(failures: Failures, prior: Prior) -> Posterior:
+def posterior(failures: Failures, prior: FailurePrior) -> Posterior:
     """What the prior and the failures seen come to."""
     return Posterior(
         failures=failures.total,

@@ -109,7 +109,7 @@ class FailureWatch:
         self._start_s: float | None = None
         self._has_start = False
         self._is_run = False
-        """Ranks may speak before the first start is told: without a step or an output that is no run."""
+        """Ranks may speak before the first start is reported: without a step or an output that is no run."""
         self._last_s = 0.0
         self._ended: bool | None = None
         self._planned = self._node_failed = False
@@ -170,7 +170,7 @@ class FailureWatch:
 
     def _started(self, event: JobStarted) -> None:
         if self._has_start and event.time_s == self._start_s:
-            return  # told without a name by more than one
+            return  # reported without a name by more than one
         self._nodes = max(1, event.nodes)
         if self._start_s is not None and self._is_run:
             self._observed_s += self._run_s

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..checkpoint_cost import CheckpointCost
-from .failure_rate import Posterior, Prior, posterior
+from .failure_rate import FailurePrior, Posterior, posterior
 from .failures import Failures
 from .model import (
     Costs,
@@ -47,7 +47,7 @@ class Estimate(msgspec.Struct, frozen=True):
     high: float
 
 
-class Measured(Costs, frozen=True, kw_only=True):
+class MeasuredCosts(Costs, frozen=True, kw_only=True):
     """Mean costs of `checkpoints` of them, and when they are taken.
 
     `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
@@ -59,7 +59,7 @@ class Measured(Costs, frozen=True, kw_only=True):
     checkpoints: int = 0
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One way to choose a schedule, and what comes of it.
 
     `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more, `gained`
@@ -85,19 +85,19 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     `prior_half_within` of its MTBF with a probability of one half.
     """
 
-    measured: Measured
+    measured: MeasuredCosts
     failures: Failures
-    prior: Prior
+    prior: FailurePrior
     prior_half_within: float
     mtbf_s: Estimate
     decided_for_s: float
     cache_share: Estimate
-    choices: tuple[Choice, ...]
+    choices: tuple[ScheduleChoice, ...]
     best: str
     settings: dict[str, int]
     """What the best schedule means for SCR."""
 
-    def choice(self, name: str) -> Choice:
+    def choice(self, name: str) -> ScheduleChoice:
         """The choice of that name. Raises KeyError."""
         return {each.name: each for each in self.choices}[name]
 
@@ -123,7 +123,7 @@ _RULES = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
 
 def measured(
     costs: Sequence[CheckpointCost], flush_every: int = 0, next_output_waits: bool = False
-) -> Measured:
+) -> MeasuredCosts:
     """What the checkpoints of the settings in force cost; of the last eight, where those are not three.
 
     Each checkpoint's cost is shared between the cache and the flush, whichever checkpoint felt that: the mean
@@ -144,7 +144,7 @@ def measured(
         raise IntervalError("checkpoints cost nothing measurable: any interval is as good as another")
     between = [cost.interval_s - before.blocking_s for before, cost in pairwise(mine)]
     between = [each for each in between if each > 0]
-    found = Measured(
+    found = MeasuredCosts(
         checkpoint_s=own_s, interval_s=median(between) if between else 0.0, checkpoints=len(mine)
     )
     if not two_levels:
@@ -164,11 +164,13 @@ def measured(
     return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
 
 
-def _in_use(found: Measured) -> Schedule:
+def _in_use(found: MeasuredCosts) -> Schedule:
     return Schedule(interval_s=found.interval_s, flush_every=max(1, found.flush_every))
 
 
-def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
+def recommend(
+    found: MeasuredCosts, failures: Failures, prior: FailurePrior, asked: Schedule | None = None
+) -> Outlook:
     """The best schedule beside the one in use, what was `asked`, Young's and Daly's.
 
     With `flush_every` 0 what was asked leaves flushes as they are. Raises IntervalError, also where it asks
@@ -193,7 +195,7 @@ def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule
         for name, schedules in chosen.items()
     }
     choices = [
-        Choice(
+        ScheduleChoice(
             name=name,
             interval_s=_estimate(each.interval_s for each in schedules),
             flush_every=_estimate(each.flush_every if found.flush_every else 0 for each in schedules),
@@ -219,7 +221,7 @@ def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule
     )
 
 
-def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
+def pace(found: MeasuredCosts, failures: Failures, prior: FailurePrior) -> Pace:
     """The interval in use beside the one that :func:`recommend` finds best, for the mean rate alone.
 
     Raises IntervalError, also where the interval in use is not known.
@@ -239,7 +241,7 @@ def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
     )
 
 
-def _one_level(rule: Callable[[float, float], float], found: Measured) -> _Method:
+def _one_level(rule: Callable[[float, float], float], found: MeasuredCosts) -> _Method:
     """A rule that knows one kind of checkpoint, which costs what they cost on average."""
     flush_every = max(1, found.flush_every)
 
@@ -250,7 +252,7 @@ def _one_level(rule: Callable[[float, float], float], found: Measured) -> _Metho
     return choose
 
 
-def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
+def _settings(found: MeasuredCosts, schedule: Schedule) -> dict[str, int]:
     """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
     seconds, shortest_s = round(schedule.interval_s), shortest_interval_s(found, schedule.flush_every)
     if seconds < shortest_s <= schedule.interval_s:  # rounded into waiting
@@ -259,7 +261,7 @@ def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
     return {**made, "SCR_FLUSH": schedule.flush_every} if found.flush_every else made
 
 
-def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: float) -> Levels:
+def _levels(found: MeasuredCosts, failures: Failures, mtbf_s: float, cache_share: float) -> Levels:
     """A restart that was never seen takes as long as a checkpoint; what is not flushed yet is lost, too."""
     prefix_restart_s = failures.prefix_restart_s or max(found.flush_s, found.checkpoint_s)
     cache_restart_s = failures.cache_restart_s or found.checkpoint_s
@@ -277,7 +279,7 @@ def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: flo
     )
 
 
-def _worlds(found: Measured, failures: Failures, known: Posterior) -> list[Levels]:
+def _worlds(found: MeasuredCosts, failures: Failures, known: Posterior) -> list[Levels]:
     """Equally likely rates and shares; with one level the share does not count."""
     count = _WORLDS_A_LEVEL if found.flush_every else _WORLDS
     midpoints = [(each + 0.5) / count for each in range(count)]

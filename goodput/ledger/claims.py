@@ -1,4 +1,4 @@
-"""Claims to stretches of a job's time, in columns. All times are whole nanoseconds."""
+"""Claims to stretches of a job's time, and ranges of numbers, in columns. Times are whole nanoseconds."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 OPEN = 1 << 17
-"""Marks the kind of a claim whose end was not told."""
+"""Marks the kind of a claim whose end is not known."""
 KINDS = (1 << 16) - 1
 """What is left of a kind without its marks."""
 SPARSE = 18
@@ -81,3 +81,46 @@ def last_of_each(group: Longs, count: int) -> Flags:
     made: Flags = np.ones(len(group), np.bool_)
     made[:-count] = group[:-count] != group[count:]
     return made
+
+
+def reduced_by_key(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
+    """Return the least or greatest value of each key; of keys in order some may come more than once."""
+    if not are_in_order:
+        order = np.argsort(key, kind="stable")
+        key, value = key[order], value[order]
+    begins = np.flatnonzero(is_changed(key))
+    return key[begins], which.reduceat(value, begins) if len(begins) else value
+
+
+class Ranges(NamedTuple):
+    """Numbers in ranges [low, behind), in order, that neither meet nor overlap; `total` of them in all.
+
+    A million steps in a row are one range.
+    """
+
+    low: Longs = np.zeros(0, np.int64)
+    behind: Longs = np.zeros(0, np.int64)
+    total: int = 0
+
+    def plus(self, low: Longs, behind: Longs) -> "Ranges":
+        """Return these ranges and more. Those that meet or overlap become one."""
+        kept, more = self.replaced(low, behind)
+        return Ranges(
+            np.append(self.low[:kept], more.low), np.append(self.behind[:kept], more.behind), more.total
+        )
+
+    def replaced(self, low: Longs, behind: Longs) -> tuple[int, "Ranges"]:
+        """Return how many of these ranges stay when more come, and those behind; `total` is that of all."""
+        if not len(low):
+            return len(self.low), Ranges(total=self.total)
+        kept = int(np.searchsorted(self.behind, low.min()))
+        gone = int((self.behind[kept:] - self.low[kept:]).sum())
+        low, behind = np.append(self.low[kept:], low), np.append(self.behind[kept:], behind)
+        if (low[1:] < low[:-1]).any():
+            order = np.argsort(low, kind="stable")
+            low, behind = low[order], behind[order]
+        reach = np.maximum.accumulate(behind)
+        first = np.ones(len(low), np.bool_)
+        first[1:] = low[1:] > reach[:-1]
+        low, behind = low[first], reach[np.append(first[1:], True)]
+        return kept, Ranges(low, behind, self.total - gone + int((behind - low).sum()))

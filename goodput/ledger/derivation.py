@@ -6,16 +6,29 @@ horizon can be settled: nanoseconds by bucket, and the little that what comes la
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import buckets
-from .claims import KINDS, OPEN, Claims, Doubts, Longs, is_changed, joined, last_of_each, nanoseconds, where
-from .facts import NOBODY, Facts, Names, Tokens, merged
+from .claims import (
+    KINDS,
+    OPEN,
+    Claims,
+    Doubts,
+    Longs,
+    Ranges,
+    is_changed,
+    joined,
+    last_of_each,
+    nanoseconds,
+    reduced_by_key,
+    where,
+)
+from .facts import NOBODY, Facts, StreamNames, Tokens, merged_facts
+from .last_words import LastWords
 from .launches import launches
 from .pairing import REACH, interval_claims, needed_borders
-from .ranges import Ranges
 from .runs import PENDING, Runs, begins_within, named_rollbacks, nameless_rollbacks
 from .skew import STEPS, last_steps, skew
 from .step_claims import step_claims
@@ -65,7 +78,7 @@ class Settled(NamedTuple):
 class Derived:
     """What follows from `facts` behind what is settled."""
 
-    def __init__(self, facts: Facts, settled: Settled, names: Names, limits: Limits) -> None:
+    def __init__(self, facts: Facts, settled: Settled, names: StreamNames, limits: Limits) -> None:
         self.facts, self.settled = facts, settled
         self._names, self._codes, self._limits = names, names.codes, limits
         self._step, self._save = self._codes[buckets.STEP], self._codes[buckets.CHECKPOINT_OTHER]
@@ -75,7 +88,7 @@ class Derived:
         columns = closed.writer, closed.start, closed.step
         whole = whole[np.lexsort([column[whole] for column in columns[::-1]])]
         self._whole = whole[is_changed(*(column[whole] for column in columns))]
-        """Indices of the steps that were told by both ends, by writer."""
+        """Indices of the steps with both ends, by writer."""
         self._numbered = facts.steps, Tokens(*(column[self._whole] for column in columns))
         self._stream_writer, self._stream_kind = names.columns()
         self.runs = self._find_runs()
@@ -83,16 +96,15 @@ class Derived:
         self._border_runs = self.runs.of(facts.borders.time)
         self._at_run = int(self.runs.of(np.array([settled.at]))[0])
         self.runs.stepped(np.array([self._at_run]), np.array([settled.first_step]))
-        self._words = self._words_before(NEVER)
-        run = self._words[0] % (len(self.runs.starts) + 1)
-        self.runs.spoke(*_reduced(np.maximum, run, self._words[1], are_in_order=False))
+        self._words = LastWords(facts, self.runs, names, settled.words, self._at_run)
+        self.runs.spoke(*self._words.of_runs())
         self._backs, self._early_backs = self._find_rollbacks()
         self.attempts, self._least = self._find_attempts()
         self.wasted_from = np.minimum.accumulate(np.append(self._least[1:], NEVER)[::-1])[::-1]
         self._inferred, self._doubts, self._made = self._infer()
         self.timeline = self._sweep()
 
-    def __reduce__(self) -> tuple[type["Derived"], tuple[Facts, Settled, Names, Limits]]:
+    def __reduce__(self) -> tuple[type["Derived"], tuple[Facts, Settled, StreamNames, Limits]]:
         """Pickle what all else follows from: a third of it."""
         return Derived, (self.facts, self.settled, self._names, self._limits)
 
@@ -108,13 +120,13 @@ class Derived:
 
     @property
     def saves(self) -> int:
-        """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
+        """How many saves have both ends: those that overlap, of several writers, are one."""
         kept, more = self.settled.saved.replaced(*self._saved(NEVER))
         return kept + len(more.low)
 
     @cached_property
     def skew(self) -> int:
-        """How far the clocks of those who tell of steps are apart, in nanoseconds."""
+        """How far the clocks of those who report steps are apart, in nanoseconds."""
         since = int(self.attempts[-1]) if len(self.attempts) else -NEVER
         return skew(*self._numbered, since, self._limits.skew)
 
@@ -179,10 +191,8 @@ class Derived:
         for begun, number in steps:
             attempt = np.searchsorted(attempts, begun, side="right")
             counts = number < self.wasted_from[attempt]
-            np.maximum.at(most, *_reduced(np.maximum, attempt[counts], number[counts]))
-        keys, words = self._words_before(at)
+            np.maximum.at(most, *reduced_by_key(np.maximum, attempt[counts], number[counts]))
         first_step = self.runs[run].first_step
-        here = keys % (len(self.runs.starts) + 1) == run
         settled = Settled(
             at=at,
             row=self.timeline.until(at),
@@ -190,7 +200,7 @@ class Derived:
             last=self.last,
             runs=before.runs + max(0, run - 1),
             first_step=first_step if first_step < at else NEVER,
-            words=(keys[here] // (len(self.runs.starts) + 1) - 1, words[here]),
+            words=self._words.of_writers(run, at),
             backs=backs,
             nameless=(self._nameless_at(0, at, run), self._nameless_at(1, at, run)),
             attempts=attempts,
@@ -199,7 +209,7 @@ class Derived:
             made=before.made.plus(*self._made_before(at)),
             saved=before.saved.plus(*self._saved(at)),
         )
-        return settled, merged(self.facts.between(at, NEVER), self._edge(at, run))
+        return settled, merged_facts(self.facts.between(at, NEVER), self._edge(at, run))
 
     def _find_runs(self) -> Runs:
         facts, settled = self.facts, self.settled
@@ -216,54 +226,8 @@ class Derived:
         begun = launches(facts.moments.starts, ends, next_step)
         runs = Runs(begun, facts.moments, settled.runs, self._codes)
         for tokens in self._numbered:
-            runs.stepped(*_reduced(np.minimum, runs.of(tokens.time), tokens.time))
+            runs.stepped(*reduced_by_key(np.minimum, runs.of(tokens.time), tokens.time))
         return runs
-
-    def _words_before(self, until: int) -> tuple[Longs, Longs]:
-        """Return the last word before a moment of each writer in each run, by `_key`."""
-        closed, borders, moments = self.facts.closed, self.facts.borders, self.facts.moments
-        between = [self._codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
-        own = ~np.isin(closed.kind, between)
-        is_word = ~np.isin(self._stream_kind[borders.stream], between)
-        at_once = [time for each in (moments.starts, moments.ends, moments.halts) for time, *_ in each]
-        points = np.append(self.facts.points, np.array(at_once, np.int64))
-        words = [
-            (self._numbered[0].stream, self._numbered[0].time),
-            (self._stream_writer[borders.stream[is_word]], borders.time[is_word]),
-            (closed.writer[own], closed.start[own]),
-            (closed.writer[own], closed.end[own]),
-            (np.full(len(points), NOBODY), points),
-        ]
-        known, latest = self.settled.words
-        keys, times = [self._key(known, np.full(len(known), self._at_run))], [latest]
-        for writer, time in words:
-            early = slice(None) if until == NEVER else time < until
-            key, last = _reduced(np.maximum, self._key(writer, self.runs.of(time))[early], time[early])
-            keys.append(key)
-            times.append(last)
-        return _reduced(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
-
-    def _key(self, writer: Longs, run: Longs) -> Longs:
-        return (writer + 1) * (len(self.runs.starts) + 1) + run
-
-    @cached_property
-    def _ends(self) -> tuple[Longs, Longs, Longs]:
-        """When somebody last said that each run ended; and when each writer did, by `_key`."""
-        anybody = np.full(len(self.runs.starts) + 1, -NEVER)
-        own: dict[int, int] = {}
-        for run, (time, _, writer) in self.runs.ends():
-            anybody[run] = time
-            own[(self._names.writer(writer) + 1) * len(anybody) + run] = time
-        keys = np.array(sorted(own), np.int64)
-        return anybody, keys, np.array([own[key] for key in keys.tolist()], np.int64)
-
-    def _last_word(self, writer: Longs, run: Longs) -> Longs:
-        """Return when writers were last heard of in runs, or said that these ended, or else anybody did."""
-        key = self._key(writer, run)
-        anybody, keys, times = self._ends
-        ended = _looked_up(keys, times, key)
-        ended = np.where(ended > -NEVER, ended, anybody[run])
-        return np.maximum(_looked_up(*self._words, key), ended)
 
     def _find_rollbacks(self) -> tuple[list[tuple[int, int, int]], Longs]:
         """Return run, stream and time of each step that goes back; and when settled nameless ones did."""
@@ -323,13 +287,13 @@ class Derived:
         (steps, whole), (run, _) = self._numbered, self._numbered_runs
         closing = steps.time.copy()
         last = np.append(is_changed(steps.stream, run)[1:], np.ones(min(1, len(run)), np.bool_))
-        closing[last] = self._last_word(steps.stream[last], run[last])
+        closing[last] = self._words.last(steps.stream[last], run[last])
         claims, doubts, behind = step_claims(steps, run, closing, self._step)
         intervals = interval_claims(
             self.facts.borders,
             self._border_runs,
             self._stream_kind,
-            lambda stream, run: self._last_word(self._stream_writer[stream], run),
+            lambda stream, run: self._words.last(self._stream_writer[stream], run),
             self._next_step,
             self._limits.reach,
         )
@@ -351,7 +315,7 @@ class Derived:
 
     @cached_property
     def early(self) -> tuple[Longs, ...]:
-        """What is inferred of the time that is settled, from what is told before it."""
+        """What is inferred of the time that is settled, from what is reported before it."""
         claims = where(self._inferred, self._inferred.start < self.settled.at)
         doubts = where(self._doubts, self._doubts.start < self.settled.at)
         return *claims, *doubts, self._early_backs
@@ -430,23 +394,6 @@ def _least(attempts: Longs, known: Longs, tables: Sequence[Tokens]) -> Longs:
     least = np.append(known, np.full(len(attempts) + 1 - len(known), NEVER))
     for tokens in tables:
         attempt = np.searchsorted(attempts, tokens.time, side="right")
-        at, number = _reduced(np.minimum, attempt, tokens.value)
+        at, number = reduced_by_key(np.minimum, attempt, tokens.value)
         np.minimum.at(least, at, number)
     return least
-
-
-def _reduced(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
-    """Return the least or greatest value of each key; of keys in order some may come more than once."""
-    if not are_in_order:
-        order = np.argsort(key, kind="stable")
-        key, value = key[order], value[order]
-    begins = np.flatnonzero(is_changed(key))
-    return key[begins], which.reduceat(value, begins) if len(begins) else value
-
-
-def _looked_up(keys: Longs, values: Longs, wanted: Longs) -> Longs:
-    """Return the values of the wanted keys, of those in order, or long ago."""
-    if not len(keys):
-        return np.full(len(wanted), -NEVER)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[at] == wanted, values[at], -NEVER)

@@ -1,4 +1,4 @@
-"""What was told of a job as the ledger keeps it: numbers in columns, in order, each once."""
+"""The facts of a job as the ledger keeps them: numbers in columns, in order, each once."""
 
 from typing import Any, NamedTuple
 
@@ -59,7 +59,7 @@ Moment = tuple[Any, ...]
 class Moments(NamedTuple):
     """What happens a few times in a run; each begins with its time.
 
-    `starts` are those of runs, by writer; `ends` say whether they were bad ones, and who tells; `marks` are
+    `starts` are those of runs, by writer; `ends` say whether they were bad ones, and who says so; `marks` are
     what unclaimed time is from then on; at `restarts` a run went back to a checkpoint.
     """
 
@@ -71,7 +71,7 @@ class Moments(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """All that was told. At `points` the job was alive."""
+    """All facts. At `points` the job was alive."""
 
     steps: Tokens
     borders: Tokens
@@ -80,7 +80,7 @@ class Facts(NamedTuple):
     moments: Moments
 
     def between(self, begin: int, behind: int) -> "Facts":
-        """Return what began, or was told of a time, in [begin, behind)."""
+        """Return what began, or was reported of a time, in [begin, behind)."""
         return Facts(
             where(self.steps, _within(self.steps.time, begin, behind)),
             where(self.borders, _within(self.borders.time, begin, behind)),
@@ -112,7 +112,7 @@ class Facts(NamedTuple):
 NOTHING = Facts(empty(Tokens), empty(Tokens), empty(ClosedIntervals), np.zeros(0, np.int64), Moments())
 
 
-def merged(*parts: Facts) -> Facts:
+def merged_facts(*parts: Facts) -> Facts:
     """Return all of `parts`."""
     return Facts(
         in_order(joined([each.steps for each in parts])),
@@ -123,7 +123,7 @@ def merged(*parts: Facts) -> Facts:
     )
 
 
-class Names:
+class StreamNames:
     """Writers, and streams (one writer's intervals of one kind and name), as small numbers."""
 
     def __init__(self, codes: Codes) -> None:
@@ -151,8 +151,8 @@ class Names:
         return made[:, 0], made[:, 1]
 
 
-def read(events: JobEvents, names: Names) -> Facts:
-    """Return what `events` tell."""
+def read(events: JobEvents, names: StreamNames) -> Facts:
+    """Return the facts in `events`."""
     steps = [empty(Tokens)]
     for writer, begun in events.step_starts.items():
         steps.append(_tokens(names.writer(writer), begun.times_s, np.array(begun.numbers, np.int64)))
@@ -161,9 +161,9 @@ def read(events: JobEvents, names: Names) -> Facts:
             steps[-1] = where(steps[-1], ~outside)
     rare = _RareEvents(names)
     borders = [empty(Tokens)]
-    for (kind, name, writer), told in events.borders.items():
+    for (kind, name, writer), each in events.borders.items():
         stream = names.stream(kind, name, writer)
-        borders.append(_tokens(stream, told.times_s, np.array(told.begins, np.int64)))
+        borders.append(_tokens(stream, each.times_s, np.array(each.begins, np.int64)))
         if buckets.of_interval(kind, name) in _BEGINS_ATTEMPT:
             rare.restarts += borders[-1].time[borders[-1].value == 1].tolist()
     whole = [empty(ClosedIntervals)]
@@ -186,9 +186,9 @@ def read(events: JobEvents, names: Names) -> Facts:
 
 
 class _RareEvents:
-    """What is told event by event."""
+    """The facts, taken in event by event."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: StreamNames) -> None:
         self.rows: list[tuple[int, int, int, int, int]] = []
         self.points: list[int] = []
         self.restarts: list[int] = []
@@ -201,8 +201,8 @@ class _RareEvents:
     def moments(self) -> Moments:
         """Return what happens a few times in a run."""
         restarts = {(time,) for time in self.restarts}
-        told = (self._starts, self._ends, self._halts, self._marks, restarts)
-        return Moments(*(frozenset(each) for each in told))
+        kinds = (self._starts, self._ends, self._halts, self._marks, restarts)
+        return Moments(*(frozenset(each) for each in kinds))
 
     def add(self, event: object) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         match event:

@@ -10,7 +10,7 @@ from ..buckets import Codes
 from ..job_events import JobEvents
 from .claims import Longs
 from .derivation import Derived, Limits, Settled
-from .facts import NOTHING, Facts, Moments, Names, merged, read
+from .facts import NOTHING, Facts, Moments, StreamNames, merged_facts, read
 from .sweep import Timeline
 from .times import NEVER
 
@@ -23,7 +23,7 @@ class History:
     """All that is known of a job, of which about `remembered` claims are kept (None: all)."""
 
     def __init__(self, codes: Codes, remembered: int | None, limits: Limits) -> None:
-        self._names, self._remembered, self._limits = Names(codes), remembered, limits
+        self._names, self._remembered, self._limits = StreamNames(codes), remembered, limits
         self._floor = self._settled = Settled()
         self._older: list[Facts] = []
         """The facts from the floor to the horizon."""
@@ -52,7 +52,7 @@ class History:
         self._settle()
         known = self.derived
         if new.earliest > self._settled.at or not self._older:
-            self.derived = self._derive(merged(known.facts, new))
+            self.derived = self._derive(merged_facts(known.facts, new))
         if self._older and (self.derived is known or not self.derived.agrees(known)):
             self._start_anew(known, new)
         self._forget()
@@ -67,7 +67,7 @@ class History:
 
     def _start_anew(self, known: Derived, new: Facts = NOTHING) -> None:
         """Derive all that is remembered behind the floor: what was `known`, and more."""
-        facts = merged(*self._older, known.facts.between(self._settled.at, NEVER), new)
+        facts = merged_facts(*self._older, known.facts.between(self._settled.at, NEVER), new)
         self._settled, self._older, self._timelines, self._horizons = self._floor, [], [], []
         self.derived = self._derive(facts)
 

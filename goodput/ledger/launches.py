@@ -1,4 +1,4 @@
-"""Find the runs of a job: each begins with a launch, whose ranks may all tell of their start."""
+"""Find the runs of a job: each begins with a launch, whose ranks may all report their start."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -18,8 +18,8 @@ def launches(
     """Return the runs that the `starts` of writers begin, in order.
 
     A start joins the run before it if its writer is named and has not started in that run, and if since that
-    run began no step began (`next_step`: at or after a time) and no end (`ends` are in order) was told. Any
-    other one begins a run.
+    run began no step began (`next_step`: at or after a time) and no end (`ends` are in order) was reported.
+    Any other one begins a run.
     """
     made: list[Launch] = []
     until = 0

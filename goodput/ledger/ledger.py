@@ -2,7 +2,7 @@
 
 Events claim stretches of time; where several claim the same moment the strongest claim has it, whichever came
 first (`goodput/buckets.py`). What nobody claims follows from the runs: start-up, recovery, a queue, other. So
-the account depends on *what* was told, not on the order: it is a function of the set of events
+the account depends on *which* events there are, not on their order: it is a function of the set of events
 (`derivation.py`). Inside, time is whole nanoseconds: sums are exact. `docs/goodput.md` has the definitions,
 and the reasons.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
 REMEMBERED = 262_144
-"""How many claims a ledger keeps unless it is told otherwise: about 12 MB."""
+"""How many claims a ledger keeps by default: about 12 MB."""
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
@@ -77,7 +77,7 @@ class Ledger:
 
     @property
     def is_silent(self) -> bool:
-        """Return whether nothing was told but ends of runs: then no time was spent on anything."""
+        """Return whether there are no events but ends of runs: then no time was spent on anything."""
         others = self._pending.others
         are_ends = len(others) == self._unread and all(isinstance(each, JobEnded) for each in others)
         return self._history is None and are_ends
@@ -145,7 +145,7 @@ class Ledger:
         return self._all().derived.are_wasted(begun_s, number)
 
     def _all(self) -> "History":
-        """Return all that was told."""
+        """Return all facts."""
         from .derivation import Limits  # noqa: PLC0415 - numpy: who never asks shall not pay for it
         from .history import History  # noqa: PLC0415
 
@@ -159,7 +159,7 @@ class Ledger:
         return self._history
 
     def _look_now_and_then(self, more: int) -> None:
-        """What is told must not pile up while nobody asks."""
+        """Events must not pile up while nobody asks."""
         self._unread += more
         if self._unread >= _LOOK_EVERY and self._remembered is not None:
             self._all()
@@ -197,7 +197,7 @@ class Ledger:
 
 
 class _Counted:
-    """How many different things were told of; of those that come again long afterwards, it cannot say."""
+    """How many different events came; of those that come again long afterwards, it cannot say."""
 
     def __init__(self) -> None:
         self.count = 0

@@ -1,4 +1,4 @@
-"""Pair the starts and ends of intervals, which writers tell of one by one."""
+"""Pair the starts and ends of intervals, which writers report one by one."""
 
 from collections.abc import Callable, Collection
 
@@ -16,16 +16,16 @@ REACH = 32
 
 
 def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> list[Interval]:
-    """Return the intervals of a job that have both ends: told whole, or by starts and ends.
+    """Return the intervals of a job that have both ends: reported whole, or by starts and ends.
 
     Only those of `kinds`, where they are given.
     """
     made = [each for each in events.others if isinstance(each, Interval)]
     made = [each for each in made if kinds is None or each.kind in kinds]
-    columns = [(key, told) for key, told in events.borders.items() if kinds is None or key[0] in kinds]
+    columns = [(key, each) for key, each in events.borders.items() if kinds is None or key[0] in kinds]
     runs_s = np.array(run_starts(events) if columns else [], np.float64)
-    for (kind, name, writer), told in columns:
-        times_s, begins = np.array(told.times_s, np.float64), np.array(told.begins, np.int64)
+    for (kind, name, writer), each in columns:
+        times_s, begins = np.array(each.times_s, np.float64), np.array(each.begins, np.int64)
         order = np.lexsort((begins, times_s))
         order = order[is_changed(times_s[order], begins[order])]
         times_s, begins = times_s[order], begins[order]
@@ -85,7 +85,7 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
     """Return the index of the end of each start, or -1 for a start without one, and for ends.
 
     An end that follows a start is its end, also where a run began between: who lived through that only spoke
-    before another told of the start. One that is left over belongs to the latest start before it that
+    before another reported the start. One that is left over belongs to the latest start before it that
     has none, in the same run and at most `reach` away by `place`.
     """
     found = np.full(len(begins), -1, np.int64)
@@ -111,7 +111,7 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
 
 
 def _is_moment(stream: Longs, times: npt.NDArray[np.generic]) -> Flags:
-    """Return where a start and an end are told of the same time: such a pair changes nothing."""
+    """Return where a start and an end are reported at the same time: such a pair changes nothing."""
     again = ~is_changed(stream, times)
     moment: Flags = again | np.append(again[1:], np.zeros(min(1, len(again)), np.bool_))
     return moment

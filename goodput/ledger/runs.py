@@ -25,7 +25,7 @@ End = tuple[int, bool, str]
 """When, whether it was a bad one, and who says so."""
 
 
-class Run:
+class LedgerRun:
     """A run from `begin` to the next one's; `first_step` is NEVER, `last_word` long ago if there is none."""
 
     __slots__ = ("begin", "behind", "ends", "first_step", "halts", "last_word", "marks", "writers")
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all said so who told of its start, or somebody without a name."""
+        """Whether all said so who reported its start, or somebody without a name."""
         who = {writer for _, _, writer in self.ends}
         return bool(who) and ("" in who or self.writers <= who)
 
@@ -55,7 +55,7 @@ class Runs:
         self.starts: Longs = np.array([begin for begin, _ in launches], np.int64)
         begins = [begin for begin, _ in launches]
         behind = [*begins, NEVER]
-        self._runs = list(map(Run, [(-NEVER, set()), *launches], behind))
+        self._runs = list(map(LedgerRun, [(-NEVER, set()), *launches], behind))
         self._codes, self._before = codes, before
         for end in sorted(moments.ends):  # of the time at which the next run began it is this one's
             is_first = not before and begins[:1] == [end[0]]
@@ -82,11 +82,11 @@ class Runs:
         for run, time in zip(runs.tolist(), times.tolist(), strict=True):
             self._runs[run].last_word = max(self._runs[run].last_word, time)
 
-    def __getitem__(self, run: int) -> Run:
+    def __getitem__(self, run: int) -> LedgerRun:
         return self._runs[run]
 
     def ends(self) -> Iterable[tuple[int, End]]:
-        """Return the ends that were told, with their runs, in order."""
+        """Return the ends that were reported, with their runs, in order."""
         return ((at, end) for at, run in enumerate(self._runs) for end in run.ends)
 
     @property
@@ -132,7 +132,7 @@ class Runs:
                 is_queued |= code == queue_wait
         return made
 
-    def _verdict(self, run: Run, silent: int) -> int:
+    def _verdict(self, run: LedgerRun, silent: int) -> int:
         """Return what follows the end of a run: nothing special when it ended well, else recovery."""
         recovery, allocation_end = (self._codes[each] for each in (buckets.RECOVERY, buckets.ALLOCATION_END))
         ended_well = run.has_ended and not any(badly for _, badly, _ in run.ends)
@@ -142,7 +142,7 @@ class Runs:
 
 
 def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
-    """Return at which steps, by stream in order of time, a writer tells one not above its last in the run."""
+    """Return which steps, by stream in order of time, are not above their writer's last in the run."""
     stream, _, number = steps
     back = np.zeros(len(number), np.bool_)
     back[1:] = (number[1:] <= number[:-1]) & (stream[1:] == stream[:-1]) & (run[1:] == run[:-1])
@@ -152,7 +152,7 @@ def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
 def nameless_rollbacks(number: Longs, run: Longs, first: int = 1, highest: int = -NEVER) -> Longs:
     """Return indices of the steps, from `first` on, with which the only writer without a name goes back.
 
-    Of numbers that several may tell without a name, one must lie at least two below the highest of its
+    Of numbers that several may report without a name, one must lie at least two below the highest of its
     attempt, which must be the last one, and the steps before it and behind it must each count on. The attempt
     began with the first of them, or before it, with a `highest` number there.
     """

@@ -1,4 +1,4 @@
-"""How far the clocks of those who tell of steps are apart, by when they say that the same steps began."""
+"""How far the clocks of those who report steps are apart, by when they say that the same steps began."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ def last_steps(writers: int, most: int = STEPS) -> int:
 
 
 def skew(begun: Tokens, whole: Tokens, since: int, most: int) -> int:
-    """Return nanoseconds between the clocks that are farthest apart, by what was told from `since` on.
+    """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
 
-    Each writer is held against the median time at which a step began by the word of all who told of it; the
-    median over the last 64 steps is how far its clock is from theirs. Who told of none of these is left out.
-    Of who told of both, starts of steps count, and not steps with both ends.
+    Each writer is held against the median time at which a step began as all who reported it say; the
+    median over the last 64 steps is how far its clock is from theirs. Who reported none of these is left out.
+    Of who reported both, starts of steps count, and not steps with both ends.
     """
     tokens = joined([begun, where(whole, ~np.isin(whole.stream, begun.stream))])
     tokens = where(tokens, tokens.time >= since)

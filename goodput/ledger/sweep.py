@@ -1,6 +1,6 @@
 """Sweep the time line of a job: at each moment the strongest claim wins.
 
-A *doubt* is a stretch of a step whose end was not told: if what is left of it, once all else has its due, is
+A *doubt* is a stretch of a step whose end is not known: if what is left of it, once all else has its due, is
 out of all proportion, the rest is a hang or a first step's start-up.
 """
 
@@ -16,7 +16,7 @@ MILLIONTHS = 1_000_000
 
 
 class Rules(NamedTuple):
-    """What is not told by claims: precedence, the background, and from which step on work was wasted."""
+    """What claims do not say: precedence, the background, and from which step on work was wasted."""
 
     weakest_first: list[int]
     size: int
@@ -135,7 +135,7 @@ def sweep(claims: Claims, doubts: Doubts, span: tuple[int, int, int], rules: Rul
 def steps_made(steps: Claims, lo: int, until: int, last: int) -> int:
     """Return how many of `steps` were made from `lo` to `until`, in millionths, so that sums are exact.
 
-    Of a step that began before, or ends behind, it is its share of time. Where several ranks tell of steps at
+    Of a step that began before, or ends behind, it is its share of time. Where several ranks report steps at
     the same moment, the mean of their rates counts there. One that only begins at the `last` moment of the
     account counts as well; any other one that took no time does not.
     """

@@ -35,8 +35,8 @@ class Uploads:
     A work calls its :data:`~..yield_hook.YieldHook` between small pieces: the thread then rests, so that it
     takes a tenth of the time at most; not while somebody waits for a stop. All stops together wait
     `patience_s` at most (None: as long as it takes), and anew when something was started since. A failure is
-    told, once while it stays the same, and ends nothing. The thread is a daemon, and ends with the last work;
-    a forked child has none of the works.
+    reported, once while it stays the same, and ends nothing. The thread is a daemon, and ends with the last
+    work; a forked child has none of the works.
     """
 
     def __init__(self, name: str, prepare: Callable[[YieldHook], None], patience_s: float | None) -> None:

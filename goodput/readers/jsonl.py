@@ -9,8 +9,8 @@ within the `jsonPayload` of exported cloud log entries:
 - what the resiliency library logs (:mod:`.resiliency`).
 
 What most lines are is decoded block by block (:mod:`.blocks`), all else line by line. Nothing here raises
-because of what a log says: what cannot be read is counted, and told with its line. `docs/goodput-logs.md` has
-examples.
+because of what a log says: what cannot be read is counted, and reported with its line.
+`docs/goodput-logs.md` has examples.
 """
 
 from collections import Counter
@@ -191,7 +191,7 @@ class Log:
 
 
 def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
-    """Return where the times of a job may lie that these logs tell of; None if all of them do.
+    """Return where the times of a job may lie that these logs cover; None if all of them do.
 
     Of a log nobody knows when it was read: a clock that was not set, or a damaged line, shows only beside the
     rest. One entry with the time 0 would make an account of half a century.

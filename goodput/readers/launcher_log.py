@@ -230,7 +230,7 @@ def _saves(run: _LauncherRun) -> Iterator[GoodputEvent]:
 
 
 def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
-    """Yield where the run reads a checkpoint; within it the log does not tell the time from what is lost."""
+    """Yield where the run reads a checkpoint; within it the log does not part the time from what is lost."""
     for number, attempt in enumerate(run.attempts()):
         loaded = attempt[0]
         if loaded.kind != CHECKPOINT_LOADED or (number == 0 and (loaded.step <= 0 or run.start_s is None)):

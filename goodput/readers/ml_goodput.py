@@ -58,7 +58,7 @@ def elastic_wait_kind(event_type: object) -> str:
 
 
 def checkpoint_name(step: int, directory: object) -> str:
-    """Return the same for all hosts that tell of a checkpoint; another in the cloud than on a file system."""
+    """Return the same for all hosts that record a checkpoint; another in the cloud than on a file system."""
     is_remote = isinstance(directory, str) and directory.startswith("gs://")
     return f"{step} {'persistent' if is_remote else 'local'}"
 

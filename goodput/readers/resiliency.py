@@ -105,7 +105,7 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
     loaded = [event.step for event in timeline if event.kind == CHECKPOINT_LOADED]
     saved = [event.step for event in timeline if event.kind == CHECKPOINT_SAVED]
     runtime_s = (timeline[-1].time_us - timeline[0].time_us) / _US
-    told = Metrics(
+    found = Metrics(
         total_events=len(timeline),
         job_started_count=sum(event.kind == JOB_STARTED for event in timeline),
         checkpoints_loaded=sum(step > 0 for step in loaded) if loaded else None,
@@ -114,10 +114,10 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
     )
     difference = max(saved) - min(loaded) if saved and loaded else 0
     if difference <= 0:
-        return told
+        return found
     effective_s = None if reference_step_time_s is None else difference * reference_step_time_s
     return msgspec.structs.replace(
-        told,
+        found,
         min_loaded_step=min(loaded),
         max_saved_step=max(saved),
         step_difference=difference,
@@ -126,19 +126,19 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
     )
 
 
-def rows(told: Metrics) -> list[tuple[str, str]]:
+def rows(found: Metrics) -> list[tuple[str, str]]:
     """Return the table as the library prints it, metric and value; without loads it has no row of them."""
-    share = told.goodput_percentage
+    share = found.goodput_percentage
     listed = {
-        "Total Events": told.total_events,
-        "Job Started Count": told.job_started_count,
-        "Checkpoints Loaded": told.checkpoints_loaded,
-        "Checkpoints Saved": told.checkpoints_saved,
-        "Total Runtime (hours)": _hours(told.total_runtime_s),
-        "Min Loaded Step": told.min_loaded_step,
-        "Max Saved Step": told.max_saved_step,
-        "Step Difference": told.step_difference,
-        "Effective Computation Time (hours)": _hours(told.effective_computation_time_s),
+        "Total Events": found.total_events,
+        "Job Started Count": found.job_started_count,
+        "Checkpoints Loaded": found.checkpoints_loaded,
+        "Checkpoints Saved": found.checkpoints_saved,
+        "Total Runtime (hours)": _hours(found.total_runtime_s),
+        "Min Loaded Step": found.min_loaded_step,
+        "Max Saved Step": found.max_saved_step,
+        "Step Difference": found.step_difference,
+        "Effective Computation Time (hours)": _hours(found.effective_computation_time_s),
         "Goodput Percentage": None if share is None else f"{share:.2f}%",
     }
     return [(name, str(value)) for name, value in listed.items() if value is not None]

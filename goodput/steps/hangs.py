@@ -1,4 +1,4 @@
-"""What a step is held against to tell whether it hangs; apart from the arithmetic, which loads numpy."""
+"""What a step is held against to see whether it hangs; apart from the arithmetic, which loads numpy."""
 
 HUNG = 10
 """A step that lasts more than ten times as long as its neighbours hangs."""

@@ -1,6 +1,6 @@
 """What a job's steps took, in short: ideal, deviations, the slowest, and ranks that hold the others up.
 
-Only times that a rank spent itself tell who holds the others up: recorded by both ends
+Only times that a rank spent itself show who holds the others up: recorded by both ends
 (:class:`..events.StepCompleted`), before it waits for the others. From start to start all ranks of a
 synchronous job take the same time, whoever was late.
 """
@@ -8,7 +8,7 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compat.columns import ideal_step_time_s, step_times_s
+from ..compat.step_times import ideal_step_time_s, step_times_s
 from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
 from .estimators import Seconds, deviations_s, ideal_s
@@ -78,15 +78,15 @@ def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
     """
     whole = table.ranks.is_whole
     if not whole.any():
-        return (), "steps are told by their starts only, and from start to start all ranks take as long"
+        return (), "only the starts of steps are recorded, and from start to start all ranks take as long"
     if len(np.unique(table.ranks.writer[whole])) == 1:
-        return (), "only one writer tells what its steps took; a Recorder on every rank tells them apart"
+        return (), "only one writer records what its steps took; a Recorder on every rank distinguishes them"
     rows, usual_s = _shared(table.ranks)
     ratios = rows.took_s / usual_s
     steps = np.bincount(rows.writer, minlength=len(table.writers))
     slow = np.bincount(rows.writer[ratios >= _RATIO], minlength=len(table.writers))
     if not (steps >= _ENOUGH_STEPS).any():
-        return (), f"no two ranks tell of {_ENOUGH_STEPS} steps in common"
+        return (), f"no two ranks recorded {_ENOUGH_STEPS} steps in common"
     found = []
     for code in np.flatnonzero((steps >= _ENOUGH_STEPS) & (2 * slow > steps)).tolist():
         own = rows.writer == code
@@ -108,12 +108,12 @@ def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     rows = ranks.where(ranks.is_whole).by_writer()
     rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
     first = np.flatnonzero(rows.new_step())
-    told = np.diff(first, append=len(rows.number))
-    first, told = np.repeat(first, told), np.repeat(told, told)
-    is_shared = told > 1
-    place = (np.arange(len(told)) - first)[is_shared]  # among those of the step, the fastest first
-    first, told = first[is_shared], told[is_shared]
-    middles = ((told - 2) // 2, (told - 1) // 2)  # of the others
+    count = np.diff(first, append=len(rows.number))
+    first, count = np.repeat(first, count), np.repeat(count, count)
+    is_shared = count > 1
+    place = (np.arange(len(count)) - first)[is_shared]  # among those of the step, the fastest first
+    first, count = first[is_shared], count[is_shared]
+    middles = ((count - 2) // 2, (count - 1) // 2)  # of the others
     others_s = sum(rows.took_s[first + middle + (middle >= place)] for middle in middles) / 2
     rows = rows.where(is_shared)
     return rows.where(others_s > 0), others_s[others_s > 0]

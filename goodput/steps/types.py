@@ -40,7 +40,7 @@ class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
 class Straggler(msgspec.Struct, frozen=True, kw_only=True):
     """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians).
 
-    It was so in `slow` of the `steps` that it and at least one other rank told of. Times in seconds.
+    It was so in `slow` of the `steps` that it and at least one other rank recorded. Times in seconds.
     """
 
     writer: str
@@ -58,7 +58,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     (:func:`.estimators.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own rules for what a
     step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of a step from the
     ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all. `no_stragglers` says why it
-    cannot be told who holds the others up.
+    cannot be said who holds the others up.
     """
 
     steps: int

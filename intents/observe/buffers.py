@@ -100,10 +100,13 @@ class BufferObserver:
             self._start_s = access.start_s if self._start_s is None else min(self._start_s, access.start_s)
             self._end_s = max(self._end_s, access.end_s)
 
-    def observe(self, nodes: int = 1) -> BufferSizes:
-        """Return the intent, in a job on so many nodes: they share what the outputs wrote."""
+    def observe(self, nodes: int = 1, traced: int = 1) -> BufferSizes:
+        """Return the intent, in a job on so many nodes, of which `traced` ones have sent their trace.
+
+        They share what the outputs wrote.
+        """
         seen_bytes = sum(self._sizes[tier, Operation.WRITE].bytes for tier in _FILES)
-        written_bytes = self._written_bytes // max(1, nodes)
+        written_bytes = self._written_bytes * min(traced, nodes) // max(1, nodes)
         if seen_bytes >= _FAR_BELOW * written_bytes:
             seen_bytes = written_bytes = 0
         key = next((key for key in _PREFERENCE if self._sizes[key].bytes > 0), None)

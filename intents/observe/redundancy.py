@@ -3,7 +3,7 @@
 import msgspec
 
 from ...units import count_text
-from ..events import Durability, SettingsObserved
+from ..events import Durability, SettingsObserved, Values
 from ..intent import Evidence
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
@@ -18,6 +18,10 @@ FLOORS = {
     "RS": "RS",
 }
 """Floor that a user may declare -> the weakest scheme that keeps it."""
+
+
+EMBEDDED = "embedded"
+_PARTNERS = 2
 
 
 class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +44,11 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
     def storage_factor(self) -> float:
         """Bytes in all caches per byte of checkpoint under the scheme in use."""
         return storage_factor(self.effective, min(self.set_size, self.nodes))
+
+    @property
+    def keeps_floor(self) -> bool:
+        """True when the scheme in use survives what the floor survives."""
+        return keeps_floor(self.scheme, self.floor)
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
@@ -68,10 +77,38 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
         ranks=max(1, job.ranks),
         scheme=current,
         effective=effective(current, job.nodes),
-        floor=FLOORS.get(job.floor.upper(), own),
-        declared=job.floor.upper() in FLOORS,
+        floor=declared_floor(job) or own,
+        declared=bool(declared_floor(job)),
         set_size=max(1, set_size) if isinstance(set_size, int) else 8,
     )
+
+
+def declared_losses(job: SettingsObserved) -> int:
+    """Return the nodes that may be lost at once, as declared: no more than the job can survive."""
+    most = 1 if job.engine == EMBEDDED else job.nodes - 1
+    return max(0, min(job.declared.losses or 0, most, job.nodes - 1))
+
+
+def most_survived(job: SettingsObserved) -> str:
+    """Return why a checkpoint in the cache of `job` cannot survive more losses."""
+    if job.engine == EMBEDDED and job.nodes > _PARTNERS:
+        return "the embedded engine has no RS"
+    return f"the most of {count_text(job.nodes, 'node')}"
+
+
+def declared_floor(job: SettingsObserved) -> str:
+    """Return the weakest scheme that keeps all that the user declared, or empty where they declared nothing.
+
+    XOR stores less than PARTNER from sets of three on, and at two as much, for more computation.
+    """
+    named, losses = FLOORS.get(job.floor.upper(), ""), declared_losses(job)
+    if named == "RS" and job.engine == EMBEDDED:  # it refuses to start with RS
+        named = "XOR"
+    if job.declared.losses is None:
+        return named
+    one = "XOR" if job.nodes > _PARTNERS else "PARTNER"
+    by_losses = ("SINGLE", one)[losses] if losses <= 1 else "RS"
+    return named if named and keeps_floor(named, by_losses) else by_losses
 
 
 def unknown_floor(job: SettingsObserved) -> str:
@@ -92,6 +129,12 @@ def unknown_durability(job: SettingsObserved) -> str:
 def effective(scheme: str, nodes: int) -> str:
     """Return the scheme that SCR uses on so many nodes: on one it falls back to SINGLE."""
     return scheme if nodes > 1 else "SINGLE"
+
+
+def set_failures(settings: Values) -> int:
+    """Return the losses that an RS set survives under `settings`; 2 is SCR's default."""
+    value = settings.get("SCR_SET_FAILURES", 2)
+    return value if isinstance(value, int) else 2
 
 
 def storage_factor(scheme: str, set_size: int, failures: int = 2) -> float:

@@ -9,7 +9,7 @@ output begins.
 import msgspec
 
 from ..events import Durability, SettingsObserved, Values, ValueSource
-from ..observe.redundancy import FLOORS, keeps_floor
+from ..observe.redundancy import declared_floor, keeps_floor
 from ..settings import is_asynchronous, is_cached, number
 
 
@@ -25,12 +25,17 @@ class Rails(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: int = 1
     because: str = "scheme and bypass are SCR's own defaults"
 
+    @property
+    def permits_single(self) -> bool:
+        """True when a checkpoint in the cache may be lost with its node."""
+        return keeps_floor("SINGLE", self.floor)
+
 
 def rails(job: SettingsObserved | None, own: Values) -> Rails:
     """Return what `job` declared, or what follows from the settings that its user gave."""
     if job is None:
         return Rails()
-    declared = FLOORS.get(job.floor.upper(), "")
+    declared = declared_floor(job)
     if job.durability in set(Durability):
         return Rails(
             durability=Durability(job.durability),

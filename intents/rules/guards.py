@@ -3,17 +3,19 @@
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
-from ..observe.redundancy import effective, keeps_floor, storage_factor
+from ..observe.redundancy import effective, keeps_floor, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
-from .situation import Proposal, Situation
+from .situation import Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
 _MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
-NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE"})
-"""Parameters that delete or move data: they are the user's alone."""
+NEVER = frozenset(
+    {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
+)
+"""Parameters that delete or move data, or go back to older ones: they are the user's alone."""
 
 
 def _forbidden(changes: Values, _now: Situation) -> str | None:
@@ -109,6 +111,8 @@ def outgrown(now: Situation) -> str:
     if now.held is None or not 0 < free_bytes < more_bytes or more_bytes <= _more_bytes(now.own, now):
         return ""
     before, after = now.held.checkpoint_bytes, now.intents.flush.checkpoint_bytes
+    if after <= before:  # one that was written since the cache was observed
+        return ""
     grown = f"{bytes_text(after)} instead of {bytes_text(before)}"
     return (
         f"checkpoints have grown to {grown}: {bytes_text(more_bytes)} more do not fit into the cache's"
@@ -132,7 +136,8 @@ def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
-    factor = storage_factor(scheme, min(redundancy.set_size, redundancy.nodes))
+    members = min(redundancy.set_size, redundancy.nodes)
+    factor = storage_factor(scheme, members, set_failures(settings))
     return datasets * each_bytes * now.ranks_per_node / redundancy.ranks * factor
 
 
@@ -154,19 +159,3 @@ GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _doe
 def veto(changes: Values, now: Situation) -> str | None:
     """Return why `changes` must not be tried, or None."""
     return next((reason for guard in GUARDS if (reason := guard(changes, now))), None)
-
-
-def required(now: Situation) -> tuple[Proposal, ...]:
-    """Return the changes that meet the floor which the user declared, if the scheme in use does not."""
-    redundancy = now.intents.redundancy
-    if not redundancy.declared or keeps_floor(redundancy.scheme, redundancy.floor):
-        return ()
-    proposal = Proposal(
-        rule="keep the redundancy floor",
-        intent="redundancy scheme",
-        changes={"SCR_COPY_TYPE": redundancy.floor},
-        because=f"{redundancy.scheme} does not survive what the declared floor {redundancy.floor} survives",
-        source="the user's declaration",
-        required=True,
-    )
-    return (proposal,)

@@ -8,7 +8,7 @@ from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.interval.failure_rate import typical
 from ...goodput.interval.failures import Failures
 from ...goodput.interval.model import IntervalError
-from ...goodput.interval.recommend import Measured, measured, pace
+from ...goodput.interval.recommend import MeasuredCosts, measured, pace
 from ...units import rounded_duration_text as _time
 from ..events import SettingsObserved, Values
 from ..settings import number
@@ -25,7 +25,7 @@ _INTERVALS = 2
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """A job's checkpoints, its failures, and whether its cache survives the loss of a node."""
 
-    measured: Measured
+    measured: MeasuredCosts
     failures: Failures
     survives_node: bool = True
 

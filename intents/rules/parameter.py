@@ -27,12 +27,12 @@ class Scope(TextEnum):
 class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     """One parameter, derived from one intent.
 
-    `value` None: nothing is recommended, and `why_not` says why. `inputs` are what the rule went by, each
-    with its unit; `clipped` is the bound that changed its result, `veto` why the value may not be used.
-    `gain_s` is expected, in seconds of the whole job, give or take `gain_sd_s`. `lines` are those of SCR's
-    config file where the parameter is a descriptor, as STORE or GROUPS. `is_users_word`: it follows from what
-    the user declared and is made without being tried; else it is advice, which ``scrtune env`` gives where
-    the user left the parameter at its default.
+    `value` None, without `lines`: nothing is recommended, and `why_not` says why. `inputs` are what the rule
+    went by, each with its unit; `clipped` is the bound that changed its result, `veto` why the value may not
+    be used, `overruled` what stands instead (:mod:`.parameters` has the order). `gain_s` is expected, in
+    seconds of the whole job, give or take `gain_sd_s`. `lines` are those of SCR's config file where one value
+    is not all that is needed: descriptors, as STORE or GROUPS. `is_users_word`: it follows from what the user
+    declared and is made without being tried; else it is advice.
     """
 
     intent: str
@@ -45,9 +45,20 @@ class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[str, ...] = ()
     clipped: str = ""
     veto: str = ""
+    overruled: str = ""
     why_not: str = ""
     source: str
     gain_s: float = 0.0
     gain_sd_s: float = 0.0
     lines: tuple[str, ...] = ()
     is_users_word: bool = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """True when there is a value, or lines, whatever stands against it."""
+        return self.value is not None or bool(self.lines)
+
+    @property
+    def stands(self) -> bool:
+        """True when nothing stands against it."""
+        return self.is_wanted and not (self.veto or self.overruled)

@@ -12,55 +12,32 @@ from ..events import Operation, Span, SpanKind, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
 from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Places, Tiers, seconds
 from .lines import (
-    BROKEN_JSON,
+    AGGREGATED,
+    COMPLETE,
+    COUNTER,
+    KINDS,
     MAX_COUNT,
     MAX_PATH,
-    NOT_AN_OBJECT,
-    OUT_OF_RANGE,
-    TOO_DEEP,
+    METADATA,
+    NEWEST,
+    NO_TIME,
+    TOO_MANY_PROCESSES,
+    TOO_MANY_SPANS,
+    UNKNOWN_PHASE,
     Arguments,
     TraceRecord,
     decode,
+    generation_of,
     integer,
 )
 from .names import UNIT_NS, Names, Process, Processes
-from .scanner import Scanner
-
-UNKNOWN_PHASE = "unknown phase"
-NO_TIME = "no time"
-TOO_MANY_PROCESSES = "too many processes"
-TOO_MANY_SPANS = "too many checkpoint spans"
-REASONS = frozenset(
-    {
-        BROKEN_JSON,
-        NOT_AN_OBJECT,
-        OUT_OF_RANGE,
-        TOO_DEEP,
-        UNKNOWN_PHASE,
-        NO_TIME,
-        TOO_MANY_PROCESSES,
-        TOO_MANY_SPANS,
-    }
-)
-"""All for which a line is dropped."""
+from .scanner_protocol import Scanner
 
 MAX_SPANS = 10_000
 """Checkpoint spans in one digest."""
 
 _CHUNK_BYTES = 1 << 20
 _SETTLE_LINES = 2048  # more at once would hold up a question to the daemon for milliseconds
-_NEWEST = 4  # the generation whose phases are numbers
-
-_COMPLETE, _COUNTER, _AGGREGATED, _METADATA_LINE = range(4)
-_KINDS: dict[int | str, int] = {
-    "X": _COMPLETE,
-    "C": _COUNTER,  # in generation 3 an aggregated line, if it has dft_cnt
-    "M": _METADATA_LINE,
-    1: _COMPLETE,
-    2: _COUNTER,
-    3: _AGGREGATED,
-    4: _METADATA_LINE,
-}
 
 
 class TraceDecoder:
@@ -241,7 +218,7 @@ class TraceDecoder:
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
         for record in records:
-            kind = _KINDS.get(record.ph)
+            kind = KINDS.get(record.ph)
             if kind is None:
                 self._dropped[UNKNOWN_PHASE] += 1
                 continue
@@ -249,19 +226,19 @@ class TraceDecoder:
             if process is None:
                 self._dropped[TOO_MANY_PROCESSES] += 1
                 continue
-            if kind == _METADATA_LINE:
+            if kind == METADATA:
                 self._on_metadata(record, process)
             elif not self._on_event(record, kind, process):
                 continue
             if record.ph.__class__ is int:
                 newest += 1
-            elif (generation := _generation(record, kind, process)) is not None:
+            elif (generation := generation_of(record, kind, process.generation)) is not None:
                 if generation != process.generation:
                     self._change(process)
                     process.generation = generation
                 self._generations[generation] += 1
         if newest:
-            self._generations[_NEWEST] += newest
+            self._generations[NEWEST] += newest
 
     def _on_metadata(self, record: TraceRecord, process: Process) -> None:
         self._metadata += 1
@@ -291,14 +268,14 @@ class TraceDecoder:
         duration_ns = record.dur * unit_ns
         end_ns = start_ns + duration_ns
         args = record.args
-        if kind == _COUNTER and args is not None and args.dft_cnt is not None:
-            kind = _AGGREGATED
-        if kind != _COUNTER:
+        if kind == COUNTER and args is not None and args.dft_cnt is not None:
+            kind = AGGREGATED
+        if kind != COUNTER:
             process.seen = True
             if record.cat in IO_CATEGORIES:
                 self._add_access(record, kind, start_ns, duration_ns, process)
             elif (
-                kind == _COMPLETE
+                kind == COMPLETE
                 and (span := span_kind(record.cat, record.name)) is not None
                 and not self._add_span(record, span, start_ns, end_ns)
             ):
@@ -332,7 +309,7 @@ class TraceDecoder:
         fhash = args.fhash
         key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
         group = self._table.group(key, op)
-        if kind == _AGGREGATED:
+        if kind == AGGREGATED:
             group.add(thread, start_ns, *summed(call, op, args, process.unit_ns))
         else:
             size = size_of(call, args) if op in MOVES_DATA else None
@@ -403,21 +380,6 @@ class TraceDecoder:
 def _number(value: int | None) -> int:
     """Return a number that an event may hold."""
     return max(-LARGEST_INTEGER, min(value or 0, LARGEST_INTEGER))
-
-
-def _generation(record: TraceRecord, kind: int, process: Process) -> int | None:
-    """Return the generation of a line whose phase is a letter; its process's last when that is open."""
-    args = record.args
-    if isinstance(record.id, str):
-        return 0
-    if args is None or (args.hhash == "" and not args.hostname and kind != _METADATA_LINE):
-        return process.generation
-    if isinstance(args.hhash, int) or (args.hhash == "" and kind == _METADATA_LINE):
-        return 1
-    if args.hhash == "":
-        return 0
-    newer = record.id is None if kind == _METADATA_LINE else args.p_idx is None
-    return 3 if newer else 2
 
 
 def _chunks(data: bytes) -> Iterator[tuple[int, int]]:

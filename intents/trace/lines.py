@@ -16,6 +16,23 @@ BROKEN_JSON = "broken json"
 NOT_AN_OBJECT = "not an object"
 OUT_OF_RANGE = "number out of range"
 TOO_DEEP = "nested too deep"
+UNKNOWN_PHASE = "unknown phase"
+NO_TIME = "no time"
+TOO_MANY_PROCESSES = "too many processes"
+TOO_MANY_SPANS = "too many checkpoint spans"
+REASONS = frozenset(
+    {
+        BROKEN_JSON,
+        NOT_AN_OBJECT,
+        OUT_OF_RANGE,
+        TOO_DEEP,
+        UNKNOWN_PHASE,
+        NO_TIME,
+        TOO_MANY_PROCESSES,
+        TOO_MANY_SPANS,
+    }
+)
+"""All for which a line is dropped."""
 
 # Whatever is kept has a limit: sums stay finite and fit into MessagePack, tables stay small.
 MAX_TIME = 2**62
@@ -31,6 +48,20 @@ _Id = Annotated[int, Meta(ge=-MAX_TIME, le=MAX_TIME)]
 _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _Name = Annotated[str, Meta(max_length=MAX_NAME)]
 _Hash = _Id | Annotated[str, Meta(max_length=MAX_HASH)]
+
+NEWEST = 4
+"""The generation whose phases are numbers."""
+COMPLETE, COUNTER, AGGREGATED, METADATA = range(4)
+KINDS: dict[int | str, int] = {
+    "X": COMPLETE,
+    "C": COUNTER,  # in generation 3 an aggregated line, if it has dft_cnt
+    "M": METADATA,
+    1: COMPLETE,
+    2: COUNTER,
+    3: AGGREGATED,
+    4: METADATA,
+}
+"""What a line is, by its phase."""
 
 _LIMITS = {"hhash": MAX_HASH, "fhash": MAX_HASH, "fname": MAX_PATH}
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
@@ -179,3 +210,18 @@ def integer(value: Any, low: int, high: int) -> int | None:
     except _UNREADABLE:
         return None
     return number if number is not None and low <= number <= high else None
+
+
+def generation_of(record: TraceRecord, kind: int, known: int | None) -> int | None:
+    """Return the generation of a line whose phase is a letter; where that is open, the `known` one."""
+    args = record.args
+    if isinstance(record.id, str):
+        return 0
+    if args is None or (args.hhash == "" and not args.hostname and kind != METADATA):
+        return known
+    if isinstance(args.hhash, int) or (args.hhash == "" and kind == METADATA):
+        return 1
+    if args.hhash == "":
+        return 0
+    newer = record.id is None if kind == METADATA else args.p_idx is None
+    return 3 if newer else 2

@@ -33,6 +33,7 @@ class _Own(NamedTuple):
     value: Value | None
     source: str
     floor: str
+    losses: int | None
 
 
 class JobRun:
@@ -85,8 +86,9 @@ class JobRun:
             is_default = sources.get(name, ValueSource.DEFAULT) == ValueSource.DEFAULT
             if source == ValueSource.EDITED and is_default:  # it did not read our file
                 settings[name], sources[name] = own.settings[name], ValueSource.EDITED
-        floor = own.floor if sources.get(_SCHEME) == ValueSource.EDITED else job.floor
-        return self._successor(replace(job, settings=settings, sources=sources, floor=floor))
+        if sources.get(_SCHEME) == ValueSource.EDITED:
+            job = _with_floor(job, own.floor, own.declared.losses)
+        return self._successor(replace(job, settings=settings, sources=sources))
 
     def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
         """Return the changes of `edit` that become active, and why its other lines do not."""
@@ -108,8 +110,9 @@ class JobRun:
             own,
             settings={**own.settings, **values},
             sources={**own.sources, **{name: each.source for name, each in before.items()}},
-            floor=before[_SCHEME].floor if _SCHEME in before else own.floor,
         )
+        if _SCHEME in before:
+            job = _with_floor(job, before[_SCHEME].floor, before[_SCHEME].losses)
         return self._successor(job), values
 
     def edited(self, changes: Values, *, is_pin: bool = False) -> "JobRun":
@@ -120,13 +123,16 @@ class JobRun:
             own,
             settings={**own.settings, **changes},
             sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
-            floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
         )
+        if scheme in FLOORS:
+            job = _with_floor(job, own.floor and str(scheme), None)
         for name in changes:
             before = self._before_pin.pop(name, None)
             if is_pin:
                 source = own.sources.get(name, ValueSource.DEFAULT)
-                self._before_pin[name] = before or _Own(own.settings.get(name), source, own.floor)
+                self._before_pin[name] = before or _Own(
+                    own.settings.get(name), source, own.floor, own.declared.losses
+                )
         return self._successor(job)
 
     def advice(self, tuner: "Tuner") -> Advice:
@@ -163,6 +169,10 @@ class JobRun:
             self._published[item] = None
         for oldest in list(islice(self._published, max(0, len(self._published) - _PUBLISHED))):
             del self._published[oldest]
+
+
+def _with_floor(job: SettingsObserved, floor: str, losses: int | None) -> SettingsObserved:
+    return replace(job, floor=floor, declared=replace(job.declared, losses=losses))
 
 
 def _difference(now: SettingsObserved, then: SettingsObserved) -> str:

@@ -24,6 +24,10 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float = 0.0
     """When the last of it was learnt, epoch seconds."""
 
+    failures: int = 0
+    """Of all these jobs, in `node_s` node-seconds."""
+    node_s: float = 0.0
+
     def sentence(self) -> str:
         """Return it in one line for people."""
         best = " ".join(f"{name}={value}" for name, value in sorted(self.settings.items()))

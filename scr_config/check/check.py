@@ -6,12 +6,11 @@ Pure: the caller reads the files and measures the caches (cli/commands/check.py)
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Literal
 
 import msgspec
 
-from ...intents.events import Values, ValueSource
-from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, defaults, suggestion
+from ...intents.events import TextEnum, Values, ValueSource
+from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, compiled_defaults, suggestion
 from ..parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse, problem_at, unknown_name
 from ..problems import Code, ConfigProblem, Finding, Severity
 from ..resolution import bad_value, descriptor_in_environment, expand, problems_in
@@ -32,6 +31,15 @@ _UNREADABLE = {
 """What a job script cannot have."""
 
 
+class SourceKind(TextEnum):
+    """What a source is."""
+
+    CONFIG_FILE = "config file"
+    SYSTEM_FILE = "system file"
+    JOB_SCRIPT = "job script"
+    ENVIRONMENT = "environment"
+
+
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to check: the text of a config file or a job script, or the variables of an environment.
 
@@ -39,7 +47,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     file: str
-    kind: Literal["config file", "system file", "job script", "environment"]
+    kind: SourceKind
     text: str = ""
     variables: Mapping[str, str] = {}
     language: str = ""
@@ -47,8 +55,11 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def layer(self) -> ValueSource:
         """Return the layer of SCR's that it is."""
-        layers = {"config file": ValueSource.USER_CONFIG, "system file": ValueSource.SYSTEM_CONFIG}
-        return layers.get(self.kind, ValueSource.ENVIRONMENT)
+        files = {
+            SourceKind.CONFIG_FILE: ValueSource.USER_CONFIG,
+            SourceKind.SYSTEM_FILE: ValueSource.SYSTEM_CONFIG,
+        }
+        return files.get(self.kind, ValueSource.ENVIRONMENT)
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:
@@ -60,17 +71,18 @@ def source_of(file: str, text: str) -> Source:
     """Return a file as what it is by its contents: a job script or a config file."""
     language = other_language(file, text)
     is_script = bool(language) or is_job_script(text)
-    return Source(file=file, kind="job script" if is_script else "config file", text=text, language=language)
+    kind = SourceKind.JOB_SCRIPT if is_script else SourceKind.CONFIG_FILE
+    return Source(file=file, kind=kind, text=text, language=language)
 
 
 def environment_source(variables: Mapping[str, str]) -> Source:
     """Return the variables of a process as a source."""
-    return Source(file=ENVIRONMENT, kind="environment", variables=variables)
+    return Source(file=ENVIRONMENT, kind=SourceKind.ENVIRONMENT, variables=variables)
 
 
 def variables(source: Source) -> Iterator[Pair]:
     """Yield the variables that a job script or an environment gives to the application."""
-    if source.kind == "environment":
+    if source.kind is SourceKind.ENVIRONMENT:
         for name, text in source.variables.items():
             yield Pair(key=name, raw=text, value=expand(text, source.variables), file=source.file)
     else:
@@ -105,8 +117,8 @@ def configurations(sources: Sequence[Source], context: CheckContext) -> tuple[Co
         for setting in variables(source)
         if setting.key in CATALOGUE
     }
-    system = [source for source in sources if source.kind == "system file"][:1]
-    users = [[source] for source in sources if source.kind == "config file"]
+    system = [source for source in sources if source.kind is SourceKind.SYSTEM_FILE][:1]
+    users = [[source] for source in sources if source.kind is SourceKind.CONFIG_FILE]
     fallback = sources[0].file if sources else ENVIRONMENT
     jobs: list[dict[str, Source]] = [{each.kind: each for each in system + user} for user in users or [[]]]
     return tuple(_configuration(environment, files, context, fallback) for files in jobs)
@@ -161,7 +173,7 @@ def _by_kind(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
 
 
 def _active(given: Mapping[str, Pair], context: CheckContext) -> Values:
-    settings = defaults()
+    settings = compiled_defaults()
     if context.version < version_of(CATALOGUE["SCR_CACHE_BYPASS"].since):
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():
@@ -235,7 +247,7 @@ def _of_environment(source: Source, context: CheckContext) -> Iterator[ConfigPro
             yield descriptor_in_environment(setting)
         elif name.startswith("SCR") and suggestion(name):
             yield unknown_name(setting)
-    if source.kind == "job script":
+    if source.kind is SourceKind.JOB_SCRIPT:
         yield from _of_script(source)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.main import COMMANDS, configurable, load
+from scrtune.cli.main import COMMANDS, configurable, load_command
 
 from ..support.ended_job import ended_job
 
@@ -125,7 +125,9 @@ def test_what_init_writes_has_every_option_with_its_default(scrtune: Scrtune, he
     tables = msgspec.toml.decode(text)
     assert tables.keys() <= set(configurable()) < set(COMMANDS)
     for name in configurable():
-        options = {each.opts[0][2:]: each for each in load(name).params if each.param_type_name == "option"}
+        options = {
+            each.opts[0][2:]: each for each in load_command(name).params if each.param_type_name == "option"
+        }
         options.pop("job-id", None)
         assert tables.get(name, {}).keys() == options.keys()
         for key, option in options.items():

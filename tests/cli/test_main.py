@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli import errors
-from scrtune.cli.main import COMMANDS, load
+from scrtune.cli.main import COMMANDS, load_command
 
 from ..support.ended_job import ended_job
 
@@ -33,7 +33,7 @@ def options_of(command: click.Command) -> list[click.Option]:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_commands_help_says_what_it_does_and_what_each_option_does(scrtune: Scrtune, name: str) -> None:
-    command = load(name)
+    command = load_command(name)
     shown = scrtune(name, "--help")
     assert shown.exit_code == 0
     assert max(map(len, shown.stdout.splitlines())) <= 80
@@ -52,7 +52,7 @@ def test_the_page_names_every_command_and_option(name: str) -> None:
     section = section.partition("\n## ")[0]
     assert section, f"docs/cli.md has no section on {name}"
     documented = set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE))
-    assert documented == {option.opts[0] for option in options_of(load(name))}
+    assert documented == {option.opts[0] for option in options_of(load_command(name))}
 
 
 def test_the_page_names_every_exit_code() -> None:

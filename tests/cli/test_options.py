@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from click.testing import CliRunner, Result
 
-from scrtune.cli.main import load
+from scrtune.cli.main import load_command
 from scrtune.cli.options import MonitoringOptions, command, option
 from scrtune.daemon.options import Monitoring
 
@@ -76,11 +76,11 @@ def test_a_monitors_window_is_a_duration_as_everywhere() -> None:
 
 @pytest.mark.parametrize("name", ["run", "daemon", "node"])
 def test_whatever_starts_a_daemon_has_the_monitoring_options(name: str) -> None:
-    options = {flag for parameter in load(name).params for flag in parameter.opts}
+    options = {flag for parameter in load_command(name).params for flag in parameter.opts}
     assert options >= {"--metrics", "--tensorboard", "--csv", "--monitor-every", "--monitor-window"}
 
 
 def test_a_window_that_is_none_is_a_usage_error() -> None:
-    ran = CliRunner().invoke(load("daemon"), ["--monitor-window", "soon"])
+    ran = CliRunner().invoke(load_command("daemon"), ["--monitor-window", "soon"])
     assert ran.exit_code == 2
     assert "'soon' is not a duration" in ran.stderr

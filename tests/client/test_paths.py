@@ -16,7 +16,6 @@ from scrtune.client.paths import (
     RunDirectoryError,
     default_base,
     job_id_from_environment,
-    latest_job,
 )
 
 
@@ -197,15 +196,3 @@ def test_jobs_of_one_id_in_different_places_do_not_share_their_traces(tmp_path: 
     assert one.trace_directory.is_dir()
     assert mode(one.trace_directory) == 0o700
     assert one.trace_directory.is_relative_to(shared_memory)
-
-
-def test_the_latest_job_is_the_one_whose_journal_was_written_last(tmp_path: Path) -> None:
-    assert latest_job(tmp_path) is None
-    for number, name in enumerate(("old", "new", "older")):
-        made = paths_of(tmp_path, name).create()
-        made.journal.touch()
-        os.utime(made.journal, (0, 100 + (number == 1)))
-    paths_of(tmp_path, "never-ran").create()
-    latest = latest_job(tmp_path)
-    assert latest is not None
-    assert latest.job_id == "new"

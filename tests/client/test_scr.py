@@ -165,7 +165,7 @@ from scrtune.client.libscr.find import LibscrUnavailable
 def find(environment):
     raise LibscrUnavailable("Looked at: /nowhere/libscr.so: no such file", short="no libscr.so was found")
 
-choose.find = find
+choose.find_libscr = find
 from scrtune.client import scr
 scr.config("SCR_FLUSH=1")
 scr.init()

@@ -17,3 +17,19 @@ def test_no_table_is_torn_apart(page: Path) -> None:
         assert re.fullmatch(r"\|(?: *:?-+:? *\|)+", rows[1] if len(rows) > 1 else ""), rows[0]
         columns = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
         assert len(columns) == 1, f"rows of {sorted(columns)} bars below {rows[0]}"
+
+
+def test_every_file_that_a_document_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    for page in [*PAGES, root / "README.md", root / "CONTRIBUTING.md"]:
+        text = page.read_text(encoding="utf-8")
+        paths = set(re.findall(r"(?<![\w/.$>*{-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|c|h|json))\b", text))
+        ours = {path for path in paths if (root / path.partition("/")[0]).is_dir()}
+        assert not [path for path in ours if not (root / path).is_file()], page.name
+
+
+def test_every_module_that_the_map_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_0-9]+\.(?:py|c|h|json))`", text):
+        assert next(root.glob(f"[!.b]*/**/{name}"), None) or (root / name).exists(), name

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from scrtune.cli.main import load
+from scrtune.cli.main import load_command
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def scrtune_commands() -> list[str]:
 @pytest.mark.parametrize("line", scrtune_commands())
 def test_every_command_in_the_readme_is_one_with_these_options(line: str) -> None:
     name, *arguments = shlex.split(line)
-    command = load(name)
+    command = load_command(name)
     if "--" in arguments:
         arguments = arguments[: arguments.index("--")]
         assert name == "run"

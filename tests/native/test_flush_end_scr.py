@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.scr_log.preload_events import LibraryEvents
+from scrtune.client.scr_log.library_events import LibraryEvents
 from scrtune.goodput.events import FlushCompleted
 
 from ..conftest import RealScr

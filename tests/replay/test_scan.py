@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import random
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,24 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     longer = read_table([path], {}, cache=cache, progress=grown)
     assert (other.remembered, grown.remembered) == (0, 0)
     assert longer.reading.events == 2 * table.reading.events
+
+
+def test_of_too_many_tables_those_that_were_not_used_for_longest_go(tmp_path: Path) -> None:
+    paths = [write_large(tmp_path / f"{number}.pfw", 500 + number) for number in range(4)]
+    cache = TableCache(tmp_path / "cache")
+    for path in paths:
+        read_table([path], {}, cache=cache)
+    sizes = {path: cache.path_of(path, {}).stat().st_size for path in paths}
+    for used_s, path in enumerate(paths):
+        os.utime(cache.path_of(path, {}), (used_s, used_s))
+    assert cache.get(paths[0], {}) is not None, "a use"
+    small = replace(cache, limit_bytes=sum(sizes.values()) - 1)
+    small.prune()
+    assert [path for path in paths if cache.get(path, {})] == [paths[0], *paths[2:]]
+    new = write_large(tmp_path / "new.pfw", 700)
+    read_table([new], {}, cache=replace(cache, limit_bytes=max(sizes.values()) * 2))
+    assert cache.get(new, {}) is not None
+    assert sum(size for _, size, _ in cache.files()) <= max(sizes.values()) * 2
 
 
 def test_a_remembered_table_that_is_damaged_is_none(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from scrtune.replay.table import (
 )
 
 small = st.integers(0, 3)
+numbers = st.none() | small
 hosts = st.sampled_from(["", "n1", "aa", "bb"])
 names = st.sampled_from(["aa", "bb", "cc"])
 threads = st.builds(JobThread, hosts, small, small)
@@ -43,7 +44,7 @@ def any_table(draw: st.DrawFn) -> TraceTable:
     bin_s = draw(st.sampled_from([1, 2, 8]))
     keys = st.builds(ActivityKey, st.just("cache"), st.just("write"), threads, st.integers(0, 64 // bin_s))
     spans = st.builds(
-        ThreadSpan, threads, st.floats(0, 9), st.floats(10, 19), st.just("save"), names, small, small
+        ThreadSpan, threads, st.floats(0, 9), st.floats(10, 19), st.just("save"), names, numbers, numbers
     )
     return add_tables(
         [
@@ -113,3 +114,10 @@ def test_a_hash_that_another_trace_explains_has_its_place() -> None:
     assert list(found.accesses) == [AccessKey("prefix", "model.pt", "write", thread, 4)]
     assert list(found.activity) == [ActivityKey("prefix", "write", thread, 7)]
     assert next(iter(unknown.resolved().accesses)).tier == "other"
+
+
+def test_spans_are_in_order_whether_or_not_they_name_an_epoch() -> None:
+    thread = JobThread("n1", 7, 7)
+    spans = [ThreadSpan(thread, 1.0, 2.0, "save", "save", epoch, step) for epoch, step in ((2, 1), (None, 3))]
+    found = add_tables(TraceTable(spans=(span,)) for span in spans)
+    assert found.spans == (spans[1], spans[0])

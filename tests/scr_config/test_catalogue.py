@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scrtune.intents.events import Values
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.rules import guards, levers
+from scrtune.intents.rules.parameters import derived
 from scrtune.intents.settings import DEFAULTS
 from scrtune.scr_config.catalogue import (
     CATALOGUE,
@@ -16,18 +17,20 @@ from scrtune.scr_config.catalogue import (
     ParameterError,
     checked,
     coerce,
+    compiled_defaults,
     cpus_of,
-    defaults,
     text_of,
 )
 from scrtune.scr_config.parse import DESCRIPTORS
+
+from ..support.situations import situation
 
 SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
 """A file and line of SCR's repository, or of a component's."""
 
 
 def test_the_defaults_are_those_compiled_into_scr_not_those_of_its_manual() -> None:
-    known = defaults()
+    known = compiled_defaults()
     assert known["SCR_FILE_BUF_SIZE"] == 32 * 1024**2
     assert known["SCR_MPI_BUF_SIZE"] == 1024**2
     assert known["SCR_CACHE_BYPASS"] == 1
@@ -37,11 +40,14 @@ def test_the_defaults_are_those_compiled_into_scr_not_those_of_its_manual() -> N
 
 
 def test_what_scr_works_out_as_it_runs_has_no_default() -> None:
-    assert not {"SCR_PREFIX", "SCR_CONF_FILE", "SCR_JOB_ID", "SCRTUNE_FLUSH_THREADS"} & defaults().keys()
+    assert (
+        not {"SCR_PREFIX", "SCR_CONF_FILE", "SCR_JOB_ID", "SCRTUNE_FLUSH_THREADS"}
+        & compiled_defaults().keys()
+    )
 
 
 def test_every_default_is_a_value_of_its_parameter() -> None:
-    for name, value in defaults().items():
+    for name, value in compiled_defaults().items():
         assert CATALOGUE[name].accepts(value), name
         assert coerce(name, text_of(value)) == value
 
@@ -142,17 +148,19 @@ def test_a_rank_that_alone_counts_cannot_differ_from_others() -> None:
     ]
 
 
-def test_the_intents_of_a_parameter_are_those_whose_levers_change_it() -> None:
+def test_the_intents_of_a_parameter_are_those_whose_levers_and_rules_set_it() -> None:
     changes: dict[str, set[str]] = {}
     for lever in levers.LEVERS:
         changes.setdefault(lever.intent, set()).add(lever.name)
+    for each in derived(situation()):
+        changes.setdefault(each.intent, set()).update(CATALOGUE.keys() & {each.name})
     assert changes.keys() == Intents().named().keys()
     stated = {
         intent: {name for name, parameter in CATALOGUE.items() if intent in parameter.intents}
         for intent in changes
     }
     assert stated == changes
-    assert not [name for name in guards.NEVER if CATALOGUE[name].intents]
+    assert not guards.NEVER & set(levers.NAMES)
 
 
 def test_descriptor_lines_are_known_with_their_keys() -> None:
@@ -276,8 +284,12 @@ def test_what_the_rules_take_for_scrs_defaults_is_what_the_catalogue_says() -> N
 
 
 def test_checked_settings_are_the_defaults_with_what_was_given_over_them() -> None:
-    assert checked({}) == defaults()
-    assert checked({"SCR_FLUSH": 3, "SCR_PREFIX": "/p"}) == {**defaults(), "SCR_FLUSH": 3, "SCR_PREFIX": "/p"}
+    assert checked({}) == compiled_defaults()
+    assert checked({"SCR_FLUSH": 3, "SCR_PREFIX": "/p"}) == {
+        **compiled_defaults(),
+        "SCR_FLUSH": 3,
+        "SCR_PREFIX": "/p",
+    }
 
 
 @pytest.mark.parametrize(

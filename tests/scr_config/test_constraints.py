@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
-from scrtune.scr_config.catalogue import CATALOGUE, defaults
+from scrtune.scr_config.catalogue import CATALOGUE, compiled_defaults
 from scrtune.scr_config.constraints import fatal, unfit_for_file
 
 
 def test_scr_own_defaults_are_fine() -> None:
-    assert fatal(defaults()) == fatal({}) == ()
+    assert fatal(compiled_defaults()) == fatal({}) == ()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Value, Values
-from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, defaults, text_of
+from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, compiled_defaults, text_of
 from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
 from scrtune.scr_config.constraints import fatal, unfit_for_file
@@ -257,4 +257,4 @@ def test_what_scr_fails_on_is_not_exported_either() -> None:
 
 
 def test_scr_own_defaults_render() -> None:
-    assert resolve({}, rendered_config(defaults(), "the defaults")).settings == defaults()
+    assert resolve({}, rendered_config(compiled_defaults(), "the defaults")).settings == compiled_defaults()

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import ValueSource
-from scrtune.scr_config.catalogue import CATALOGUE, LAYERS, defaults
+from scrtune.scr_config.catalogue import CATALOGUE, LAYERS, compiled_defaults
 from scrtune.scr_config.resolution import expand, resolve
 
 
 def test_with_nothing_given_the_compiled_defaults_stand() -> None:
     resolved = resolve({})
-    assert resolved.settings == defaults()
+    assert resolved.settings == compiled_defaults()
     assert set(resolved.sources.values()) == {"default"}
     assert resolved.problems == ()
 
@@ -102,7 +102,7 @@ def test_whatever_is_given_every_value_is_one_of_its_parameter(
     environment: dict[str, str], data: bytes
 ) -> None:
     resolved = resolve(environment, data.decode("utf-8", "surrogateescape"))
-    assert defaults().keys() <= resolved.settings.keys() == resolved.sources.keys()
+    assert compiled_defaults().keys() <= resolved.settings.keys() == resolved.sources.keys()
     assert all(CATALOGUE[name].accepts(value) for name, value in resolved.settings.items())
 
 
@@ -229,7 +229,12 @@ def test_whatever_the_files_hold_what_is_in_force_is_the_first_value_found(
 ) -> None:
     user, program, system = (data if data is None else data.decode("utf-8", "replace") for data in files)
     resolved = resolve(environment, user, program, system)
-    assert defaults().keys() <= resolved.settings.keys() == resolved.sources.keys() <= resolved.found.keys()
+    assert (
+        compiled_defaults().keys()
+        <= resolved.settings.keys()
+        == resolved.sources.keys()
+        <= resolved.found.keys()
+    )
     for name, value in resolved.settings.items():
         origin = resolved.origin(name)
         assert (origin.value, origin.layer) == (value, resolved.sources[name])

@@ -116,7 +116,7 @@ class Job:
 
     def _apply(self, advised: Values) -> float:
         """Return the seconds of applying `advised` before an output. It never needs a launch."""
-        changed = {name for name, value in advised.items() if self._in_force[name] != value}
+        changed = {name for name, value in advised.items() if self._in_force.get(name) != value}
         ways = {self.mutability.get(name, "launch") for name in changed} if self.mutability else {"live"}
         assert ways <= {"live", "live on rank 0", "re-init"}, f"{sorted(changed)} cannot be changed now"
         self._in_force.update(advised)
@@ -236,7 +236,10 @@ class Job:
 
 
 class ObedientJob(Job):
-    """Asks after each step of 10 s; it counts two steps, or the seconds since its last checkpoint."""
+    """Asks after each step of 10 s; it counts two steps, or the seconds since its last checkpoint.
+
+    By SCR_CHECKPOINT_OVERHEAD it counts 1 s of each checkpoint, which is what it writes.
+    """
 
     def __init__(self, user: Values = COUNTING, **described: float | str | bool) -> None:
         super().__init__(user, **{"nodes": 64, "interval": "auto", **described})
@@ -244,6 +247,8 @@ class ObedientJob(Job):
 
     def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
         seconds = float(str(self.in_force["SCR_CHECKPOINT_SECONDS"]))
+        if percent := float(str(self.in_force["SCR_CHECKPOINT_OVERHEAD"])):
+            seconds = 100 / percent - 1
         super().compute(max(1, math.ceil(seconds / 10)) if seconds else steps, beside_s, flush)
 
 

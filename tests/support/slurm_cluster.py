@@ -80,6 +80,7 @@ class Cluster:
         self.base = base
         self._nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._slurmds: dict[str, subprocess.Popen[bytes]] = {}
         self._write_configuration(cpus)
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SLURM")},
@@ -100,6 +101,7 @@ class Cluster:
                 f"hostname {name} && mount -t tmpfs -o mode=1777 tmpfs /dev/shm && exec slurmd -D -N {name}"
             )
             self._spawn("unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", inside)
+            self._slurmds[name] = self._processes[-1]
         until(self._idle, f"idle nodes (see {base}/*.out)")
 
     def stop(self) -> None:
@@ -116,6 +118,17 @@ class Cluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def lose(self, name: str) -> None:
+        """Lose a node: all that runs there ends at once, and Slurm is told of it."""
+        slurmd = self._slurmds[name]
+        own = Path(f"/proc/{slurmd.pid}/ns/uts").readlink()
+        for directory in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (directory / "ns" / "uts").readlink() == own:
+                    os.kill(int(directory.name), signal.SIGKILL)
+        slurmd.wait(PATIENCE_S)
+        self.run(["scontrol", "update", f"nodename={name}", "state=down", "reason=test"])
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})) -> str:
         """The output of one of Slurm's commands, which must succeed."""

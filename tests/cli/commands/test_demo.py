@@ -119,7 +119,7 @@ def test_the_report_shows_all_of_it(view: DemoView) -> None:
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(report(view))
     text = " ".join(console.export_text().split())
-    rows = ("whole job", "checkpoints", "last checkpoints", "watching cost")
+    rows = ("whole job", "checkpoints", "last checkpoints", "observation")
     for words in ("Intents", "Decisions", *rows, "From poor settings:", "From SCR's defaults:"):
         assert words in text
     for each in view.comparisons:

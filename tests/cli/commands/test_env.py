@@ -74,7 +74,7 @@ def test_on_a_node_of_a_slurm_job_that_knows_no_settings_nothing_is_printed(
     daemon.paths.environment.touch()
     ran = scrtune("env", "--job-id", "j")
     assert (ran.exit_code, ran.stdout) == (NO_JOB, "")
-    assert "has told no settings yet" in ran.stderr
+    assert "has reported no settings yet" in ran.stderr
 
 
 def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
@@ -83,7 +83,7 @@ def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     by_hand += "export SCR_LOG_ENABLE=1\nexport SCR_LOG_SYSLOG_ENABLE=0\n"
     ran = scrtune("env", "--preload", "never")
     assert ran.stdout == by_hand, "nothing is known yet"
-    assert "has told no settings yet" in ran.stderr
+    assert "has reported no settings yet" in ran.stderr
     daemon.tell(*JOB[:2])
     daemon.until_events(2)
     tuned = "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"

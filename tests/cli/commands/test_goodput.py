@@ -24,8 +24,8 @@ from scrtune.cli.main import main
 from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
+from scrtune.client.scr_log.library_events import Output, parse_library_line
 from scrtune.client.scr_log.log import parse_line
-from scrtune.client.scr_log.preload_events import Output, parse_library_line
 from scrtune.client.scr_log.standalone import by_job
 from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.compat.differences import Difference, differences
@@ -455,7 +455,7 @@ def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_pa
     )
     text = run(log).stdout
     assert "by ml-goodput-measurement: none, it leaves out steps that last less than a second" in text
-    assert "unknown: steps are told by their starts only" in text
+    assert "unknown: only the starts of steps are recorded" in text
 
 
 # ---- jobs ----

@@ -20,10 +20,10 @@ from scrtune.cli.views.interval import Inputs, JobOutlook, inputs, outlook
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
-from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Prior
+from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, FailurePrior
 from scrtune.goodput.interval.failures import Failures
 from scrtune.goodput.interval.model import IntervalError, Schedule
-from scrtune.goodput.interval.recommend import ASKED, IN_USE, Estimate, Measured
+from scrtune.goodput.interval.recommend import ASKED, IN_USE, Estimate, MeasuredCosts
 from scrtune.goodput.job_events import JobEvents
 from scrtune.intents.events import Event
 from scrtune.units import rounded_duration_text
@@ -31,15 +31,15 @@ from scrtune.units import rounded_duration_text
 from ...support.simulated_job import CACHED, T0, Job
 
 TWO_LEVELS = Inputs(
-    measured=Measured(
+    measured=MeasuredCosts(
         checkpoint_s=10, flush_cost_s=80, flush_s=100, interval_s=600, flush_every=1, checkpoints=9
     ),
     failures=Failures(nodes=128, observed_s=864_000, cache=4, prefix=1, unknown=1),
 )
-ONE_LEVEL = Inputs(measured=Measured(checkpoint_s=0.03, checkpoints=3), failures=Failures(observed_s=40))
+ONE_LEVEL = Inputs(measured=MeasuredCosts(checkpoint_s=0.03, checkpoints=3), failures=Failures(observed_s=40))
 
 
-def text(found: Inputs, prior: Prior | None = None, asked: Schedule | None = None) -> str:
+def text(found: Inputs, prior: FailurePrior | None = None, asked: Schedule | None = None) -> str:
     console = Console(file=io.StringIO(), width=120, markup=False, highlight=False)
     console.print(table(outlook(found, prior, asked)))
     assert isinstance(console.file, io.StringIO)
@@ -162,7 +162,7 @@ def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> 
 def test_the_page_shows_what_is_printed() -> None:
     page = (Path(__file__).parents[3] / "docs" / "interval.md").read_text(encoding="utf-8")
     samples = page[page.index("    How long to") : page.index("*Goodput* is here")]
-    flush_beside = Measured(
+    flush_beside = MeasuredCosts(
         checkpoint_s=10, flush_cost_s=20, flush_s=300, interval_s=600, flush_every=1, checkpoints=9
     )
     job = Inputs(measured=flush_beside, failures=TWO_LEVELS.failures)
@@ -248,7 +248,7 @@ SAVES: list[GoodputEvent] = [
 
 def test_of_writers_that_know_nothing_of_scr_the_saves_count_in_logs_and_in_journals(tmp_path: Path) -> None:
     found = of_events(SAVES)
-    assert found.measured == Measured(checkpoint_s=3, interval_s=97, checkpoints=5)
+    assert found.measured == MeasuredCosts(checkpoint_s=3, interval_s=97, checkpoints=5)
     journal_of([(T0 + 600, event) for event in SAVES], JobPaths.of("j", base=tmp_path).journal)
     assert of_job(tmp_path) == found
 

@@ -16,6 +16,7 @@ from scrtune.client.embedded.cache import CachedFile, FileMap, NodeCache
 from scrtune.client.embedded.prefix_index import IndexEntry, Prefix, RankSummary
 from scrtune.client.paths import JobPaths
 from scrtune.intents.events import SettingsObserved
+from scrtune.replay.scan import user_cache
 
 from ...support.ended_job import JOB, ended_job, run_directory
 
@@ -86,6 +87,16 @@ def test_clean_shows_what_jobs_that_ended_left_and_removes_it_when_told(scrtune:
     assert not paths.root.parent.exists()
     assert not paths.trace_directory.parent.exists()
     assert scrtune("clean", "--yes").stdout == "No job that has ended left anything here.\n"
+
+
+def test_clean_removes_the_tables_of_studies_unless_a_job_is_named(scrtune: Scrtune, base: Path) -> None:
+    directory = user_cache().directory
+    directory.mkdir(parents=True)
+    (directory / "a.table").write_bytes(bytes(3 << 20))
+    assert f"{directory}: 3 MiB of tables" in scrtune("clean").stdout
+    assert "tables" not in scrtune("clean", "--job-id", "j", "--yes").stdout
+    assert scrtune("clean", "--yes").exit_code == 0
+    assert list(directory.iterdir()) == []
 
 
 def test_clean_leaves_who_runs_what_is_young_and_who_is_not_named(

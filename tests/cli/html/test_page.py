@@ -250,7 +250,7 @@ def test_stragglers_are_marked_or_the_page_says_why_they_are_unknown() -> None:
     assert "straggler rank &lt;2&gt;: 1.50 x the others" in shown
     assert "cannot be determined" not in shown
     alone = page(reported(checkpointed()), (), version="0")
-    assert "Stragglers cannot be determined: only one writer tells what its steps took" in alone
+    assert "Stragglers cannot be determined: only one writer records what its steps took" in alone
 
 
 def test_every_bucket_has_a_colour_of_a_group() -> None:

@@ -18,7 +18,7 @@ from scrtune.intents.trace import decoder as trace_decoder
 from scrtune.intents.trace import digest, names
 from scrtune.intents.trace.calls import IO_CATEGORIES, OPERATION_OF
 from scrtune.intents.trace.decoder import TraceDecoder
-from scrtune.intents.trace.scanner import Stop
+from scrtune.intents.trace.scanner_protocol import Stop
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 TIERS = {"/scratch/study/data": "prefix"}

@@ -532,3 +532,12 @@ def test_unsupported_values_are_refused_at_the_start(job: Job, setting: str, val
 def test_calls_out_of_turn_say_what_to_call_first(job: Job) -> None:
     (errors,) = job("misuse")
     assert all(errors), errors
+
+
+@pytest.mark.parametrize("setting", [{"SCR_CACHE_PURGE": 1}, {"SCR_DISTRIBUTE": 0}])
+def test_a_purge_deletes_what_is_cached_and_numbers_go_on(job: Job, setting: dict[str, int]) -> None:
+    job("save a", SCR_FLUSH=0)
+    restarted, saved = job("restart", "save b", SCR_FLUSH=0, **setting)
+    assert restarted is None
+    assert saved["dataset"] == 2
+    assert job.cached() == ["scr.dataset.2"]

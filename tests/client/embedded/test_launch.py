@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrtune.client.embedded.launch import read_launch
 from scrtune.client.embedded.settings import Levers
-from scrtune.scr_config.catalogue import defaults
+from scrtune.scr_config.catalogue import compiled_defaults
 from scrtune.scr_config.resolution import Resolved
 
 
@@ -94,8 +94,8 @@ def test_any_bytes_in_the_systems_file_start_the_engine(data: bytes) -> None:
 def test_unsupported_values_of_the_systems_file_are_ignored(tmp_path: Path, system_conf: Path) -> None:
     system_conf.write_text("SCR_COPY_TYPE=FILE\nSCR_FLUSH_TYPE=BBAPI\nSCR_COPY_TYPE=RS\nSCR_FLUSH=5\n")
     resolved = launched(tmp_path)
-    assert resolved.settings["SCR_COPY_TYPE"] == defaults()["SCR_COPY_TYPE"]
-    assert resolved.settings["SCR_FLUSH_TYPE"] == defaults()["SCR_FLUSH_TYPE"]
+    assert resolved.settings["SCR_COPY_TYPE"] == compiled_defaults()["SCR_COPY_TYPE"]
+    assert resolved.settings["SCR_FLUSH_TYPE"] == compiled_defaults()["SCR_FLUSH_TYPE"]
     assert resolved.settings["SCR_FLUSH"] == 5
     told = [problem.what for problem in resolved.problems if problem.code == "system-config"]
     assert [what.split(": ")[0] for what in told] == [f"{system_conf}:{line}" for line in (3, 1, 2)]

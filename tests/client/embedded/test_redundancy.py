@@ -19,8 +19,8 @@ from scrtune.client.embedded.redundancy import (
     LogicalFile,
     Member,
     can_rebuild,
-    encode,
-    rebuild,
+    encode_set,
+    rebuild_set,
     redundancy_bytes,
     segment_bytes,
     segment_offset,
@@ -135,7 +135,7 @@ def test_whatever_a_set_survives_is_rebuilt_with_its_redundancy(
 ) -> None:
     on_disk = SetOnDisk(tmp_path_factory.mktemp("set"), contents, chunk_bytes)
     places = range(len(contents))
-    assert on_disk.each(lambda member: encode(scheme, member)) == [None] * len(contents)
+    assert on_disk.each(lambda member: encode_set(scheme, member)) == [None] * len(contents)
     kept = [path.read_bytes() for path in on_disk.redundancy]
 
     lost = data.draw(
@@ -145,7 +145,7 @@ def test_whatever_a_set_survives_is_rebuilt_with_its_redundancy(
     )
     for place in lost:
         on_disk.lose(place)
-    assert on_disk.each(lambda member: rebuild(scheme, member, lost)) == [None] * len(contents)
+    assert on_disk.each(lambda member: rebuild_set(scheme, member, lost)) == [None] * len(contents)
 
     assert [on_disk.content(place) for place in places] == contents
     assert [path.read_bytes() for path in on_disk.redundancy] == kept
@@ -160,7 +160,7 @@ def test_a_member_that_cannot_read_its_files_fails_alone_and_keeps_nobody_waitin
 ) -> None:
     on_disk = SetOnDisk(tmp_path, [b"abcdefgh" * 10] * 3, 16)
     on_disk.paths[1][0].unlink()
-    first, second, third = on_disk.each(lambda member: encode(scheme, member))
+    first, second, third = on_disk.each(lambda member: encode_set(scheme, member))
     assert (first, third) == (None, None)
     assert isinstance(second, FileNotFoundError)
 

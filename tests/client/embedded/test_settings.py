@@ -4,11 +4,11 @@ import pytest
 
 from scrtune.client.embedded.copy import CopyOptions
 from scrtune.client.embedded.settings import CheckpointClock, Levers, UnsupportedSettingError, overlay
-from scrtune.scr_config.catalogue import defaults
+from scrtune.scr_config.catalogue import compiled_defaults
 
 
 def test_advice_lies_over_the_users_settings_and_goes_with_it() -> None:
-    own = {**defaults(), "SCR_FLUSH": 3}
+    own = {**compiled_defaults(), "SCR_FLUSH": 3}
     advised = overlay(own, own, {"SCR_FLUSH": 5, "SCR_COPY_TYPE": "PARTNER", "SCR_PREFIX": "/x", "NEW": 1})
     assert advised == {**own, "SCR_FLUSH": 5, "SCR_COPY_TYPE": "PARTNER"}
     assert overlay(own, advised, {}) == own
@@ -18,13 +18,13 @@ def test_advice_lies_over_the_users_settings_and_goes_with_it() -> None:
     "bad", [{"SCR_FILE_BUF_SIZE": 0}, {"SCR_FLUSH": "often"}, {"SCR_COPY_TYPE": "MIRROR"}]
 )
 def test_one_invalid_value_refuses_the_whole_advice(bad: dict[str, int | str]) -> None:
-    own = defaults()
+    own = compiled_defaults()
     current = {**own, "SCR_FLUSH": 5}
     assert overlay(own, current, {"SCR_FLUSH": 7, **bad}) == current
 
 
 def test_what_only_scr_has_stays_as_it_was_and_the_rest_is_taken() -> None:
-    own = defaults()
+    own = compiled_defaults()
     current = {**own, "SCR_COPY_TYPE": "PARTNER"}
     advised = overlay(own, current, {"SCR_COPY_TYPE": "RS", "SCR_FLUSH_TYPE": "BBAPI", "SCR_FLUSH": 7})
     assert advised == {**own, "SCR_COPY_TYPE": "PARTNER", "SCR_FLUSH": 7}

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
-from scrtune.client.scr_log.preload_events import LibraryEvents
+from scrtune.client.scr_log.library_events import LibraryEvents
 from scrtune.daemon.views import ExplainView
 from scrtune.goodput.events import (
     FlushCompleted,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.libscr.find import (
+    LibraryPlaces,
     LibscrUnavailable,
-    Machine,
-    find,
+    find_libscr,
     mapped_libraries,
     needed,
-    why_not,
+    unusable_reason,
 )
 
 
@@ -53,9 +53,9 @@ def test_real_libraries_are_read_as_the_loader_reads_them() -> None:
     assert all(name in ran.stdout for name in needed(own))
 
 
-def machine(base: Path, *loaded: str) -> Machine:
+def machine(base: Path, *loaded: str) -> LibraryPlaces:
     """One on which nothing is installed but below `base`, and a process that has `loaded`."""
-    return Machine(lambda: [Path(each) for each in loaded], list, [base / "usr"])
+    return LibraryPlaces(lambda: [Path(each) for each in loaded], list, [base / "usr"])
 
 
 @pytest.mark.parametrize(
@@ -79,21 +79,21 @@ def test_a_library_is_found_where_users_have_it(
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
     library = shared_library(tmp_path / place / "libscr.so", "libc.so.6")
-    assert find({variable: value.format(base=tmp_path)}, machine(tmp_path)) == library
+    assert find_libscr({variable: value.format(base=tmp_path)}, machine(tmp_path)) == library
 
 
 def test_the_error_names_every_place_and_what_was_wrong_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "libscr.so").write_text("INPUT(libscr.a)")
     with pytest.raises(LibscrUnavailable) as failure:
-        find({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")}, machine(tmp_path))
+        find_libscr({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")}, machine(tmp_path))
     told = str(failure.value)
     assert "/none/lib64/libscr.so ($SCR_ROOT): no such file" in told
     assert f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library" in told
     assert "set SCR_ROOT" in told
     assert failure.value.short == f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library"
     with pytest.raises(LibscrUnavailable) as failure:
-        find({"SCR_ROOT": "/none"}, machine(tmp_path))
+        find_libscr({"SCR_ROOT": "/none"}, machine(tmp_path))
     assert failure.value.short == "no libscr.so was found"
 
 
@@ -104,10 +104,10 @@ def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(tmp_path: Path,
         shared_library(tmp_path / "lib" / through, "libmpi.so.40")
     mpich = machine(tmp_path, "/venv/lib/libmpi.so.12")
     with pytest.raises(LibscrUnavailable, match=r"linked to libmpi.so.40, and this process runs on /venv"):
-        find({"SCR_ROOT": str(tmp_path)}, mpich)
-    assert "libmpi.so.40" in why_not(path, mpich.loaded())
+        find_libscr({"SCR_ROOT": str(tmp_path)}, mpich)
+    assert "libmpi.so.40" in unusable_reason(path, mpich.loaded())
     openmpi = machine(tmp_path, "/usr/lib/libmpi.so.40")
-    assert find({"SCR_ROOT": str(tmp_path)}, openmpi) == path
+    assert find_libscr({"SCR_ROOT": str(tmp_path)}, openmpi) == path
 
 
 def test_a_library_is_of_the_mpi_whose_file_says_more_of_its_version(tmp_path: Path) -> None:
@@ -115,5 +115,5 @@ def test_a_library_is_of_the_mpi_whose_file_says_more_of_its_version(tmp_path: P
     mpi = shared_library(tmp_path / "mpi" / "libmpi.so.40.30.4", soname="libmpi.so.40")
     other = shared_library(tmp_path / "mpi" / "libmpi.so.20.10.1", soname="libmpi.so.20")
     library = shared_library(tmp_path / "lib" / "libscr.so", "libmpi.so.40")
-    assert why_not(library, [mpi]) == ""
-    assert "this process runs on" in why_not(library, [other])
+    assert unusable_reason(library, [mpi]) == ""
+    assert "this process runs on" in unusable_reason(library, [other])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.client.scr_log.log import LONGEST_LINE_BYTES, Record, ScrLog, parse_line
+from scrtune.client.scr_log.log import LONGEST_LINE_BYTES, LogRecord, ScrLog, parse_line
 
 DATA = Path(__file__).parents[2] / "data" / "scr_log"
 AT = 1_795_271_885.0
@@ -27,7 +27,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def parsed(text: str) -> Record:
+def parsed(text: str) -> LogRecord:
     record = parse_line(text.encode())
     assert record is not None
     return record
@@ -58,7 +58,7 @@ class TestLines:
             assert names[name], name
 
     def test_a_start(self) -> None:
-        assert parsed(start()) == Record(name="START", time_s=AT, jobid="j1", procs=4, nodes=2)
+        assert parsed(start()) == LogRecord(name="START", time_s=AT, jobid="j1", procs=4, nodes=2)
 
     def test_a_transfer_has_its_start_its_seconds_and_what_was_moved(self) -> None:
         record = parsed(
@@ -99,7 +99,7 @@ class TestLines:
     def test_of_a_line_that_scr_cut_the_head_is_read(self) -> None:
         whole = line("CHECKPOINT_START", more=f', note="/ssd", dset=3, name="{"x" * 2000}"')
         record = parse_line(whole.encode()[: LONGEST_LINE_BYTES - 1] + b"\n")
-        assert record == Record(name="CHECKPOINT_START", time_s=AT, jobid="j1", truncated=True)
+        assert record == LogRecord(name="CHECKPOINT_START", time_s=AT, jobid="j1", truncated=True)
 
     def test_in_the_hour_that_comes_twice_the_time_nearer_to_now_counts(
         self, monkeypatch: pytest.MonkeyPatch
@@ -277,7 +277,7 @@ def _lines(name: str) -> list[bytes]:
     return (DATA / name).read_bytes().splitlines()
 
 
-def _names(records: list[Record]) -> list[str]:
+def _names(records: list[LogRecord]) -> list[str]:
     return [record.name for record in records]
 
 

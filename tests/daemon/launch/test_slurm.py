@@ -20,6 +20,7 @@ from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.views import ExplainView
+from scrtune.intents.declared import Declared, from_text
 from scrtune.scr_config.resolution import resolve
 
 from ...support.slurm_cluster import Cluster, Job, until, why_not
@@ -121,7 +122,7 @@ def tuned(cluster: Cluster) -> Ended:
             touch -d '40 days ago' r/old/$node/journal r/old/$node/daemon.lock
         done
         chmod 700 r r/old r/old/*
-        {SCRTUNE} run --redundancy-floor single -- \
+        {SCRTUNE} run --redundancy-floor single --run-length 2h --watch-metric "loss's \\"mean\\"" -- \
             srun --mpi=pmi2 {RANK} given {TRAIN} --steps {CHECKPOINTS} {size}
         code=$?
         {SCRTUNE} explain --job-id $SLURM_JOB_ID --format json >explain.json
@@ -160,6 +161,8 @@ class TestATunedJob:
         assert settings[0]["SCRTUNE_JOB_ID"] == tuned.job.id
         assert settings[0]["SCRTUNE_REDUNDANCY_FLOOR"] == "SINGLE"
         assert settings[0]["SCR_LOG_ENABLE"] == "1"
+        said = from_text(settings[0]["SCRTUNE_DECLARED"])
+        assert said == Declared(run_s=7200, metric='loss\'s "mean"')
         assert all(each == settings[0] for each in settings)
 
     def test_each_rank_is_traced_on_its_node(self, tuned: Ended) -> None:
@@ -184,6 +187,14 @@ class TestATunedJob:
         account = first.account(0.0)
         assert (account.runs, account.steps, account.checkpoints) == (1, CHECKPOINTS, CHECKPOINTS)
         assert second.job is None
+
+    def test_rank_0s_daemon_has_asked_slurm_what_the_allocation_is(self, tuned: Ended) -> None:
+        first, second = (replay_journal(tuned.paths(node).journal)[0].allocation for node in NODES)
+        assert first is not None
+        assert (first.scheduler, first.job, first.hosts) == ("slurm", tuned.job.id, tuple(NODES))
+        assert first.end_s == 0.0, "this one has no end"
+        assert [each.partition(" ")[2] for each in first.steps] == [Path(sys.executable).name]
+        assert second is None, "one of the daemons is enough"
 
     def test_the_config_file_was_rewritten_for_a_reason(self, tuned: Ended) -> None:
         explained = msgspec.json.decode((tuned.directory / "explain.json").read_bytes(), type=ExplainView)

@@ -23,10 +23,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
-from scrtune.goodput.compat.columns import Customs, step_times_s, window_of
+from scrtune.goodput.compat.columns import Customs, window_of
 from scrtune.goodput.compat.goodput_utils import BadputType
 from scrtune.goodput.compat.job import CompatJob, EntryReader
 from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
+from scrtune.goodput.compat.step_times import step_times_s
 from scrtune.goodput.compat.store import LocalLog
 from scrtune.goodput.compat.table import EventTable
 from scrtune.goodput.events import (

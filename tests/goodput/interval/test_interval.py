@@ -30,7 +30,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Posterior, Prior, posterior, typical
+from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, FailurePrior, Posterior, posterior, typical
 from scrtune.goodput.interval.failures import Failures, FailureWatch, failures_of
 from scrtune.goodput.interval.model import (
     IntervalError,
@@ -51,7 +51,7 @@ from scrtune.goodput.interval.recommend import (
     ASKED,
     IN_USE,
     Estimate,
-    Measured,
+    MeasuredCosts,
     Outlook,
     measured,
     recommend,
@@ -522,7 +522,7 @@ def test_saves_in_each_other_cost_what_the_account_has() -> None:
 
 def rate(failures: int, watched_s: float, prior_s: float = MTBF_S, weight: float = 1.0) -> Posterior:
     seen_so_far = Failures(unknown=failures, observed_s=watched_s)
-    return posterior(seen_so_far, Prior(mtbf_s=prior_s, weight=weight))
+    return posterior(seen_so_far, FailurePrior(mtbf_s=prior_s, weight=weight))
 
 
 def test_before_anything_was_seen_only_the_order_of_magnitude_is_known() -> None:
@@ -546,7 +546,7 @@ def test_the_density_is_added_up_rightly(failures: int, watched: float, weight: 
     def density(log_rate: float) -> float:
         return exp(log_density(log_rate) - log_density(peak))
 
-    unit_s = Prior(mtbf_s=MTBF_S, weight=weight).unit_s
+    unit_s = FailurePrior(mtbf_s=MTBF_S, weight=weight).unit_s
     found = rate(failures, watched * unit_s, weight=weight)
     peak = log(unit_s / found.mtbf_s)
     points = [peak - 1, peak, peak + 1]
@@ -591,19 +591,19 @@ def test_the_default_prior_is_that_of_the_nodes() -> None:
 )
 def test_an_impossible_prior_is_reported(bad: dict[str, float]) -> None:
     with pytest.raises(IntervalError, match="prior: "):
-        Prior(**bad)
+        FailurePrior(**bad)
     with pytest.raises(IntervalError, match="at least one"):
         typical(0)
 
 
-def drawn(rng: np.random.Generator, prior: Prior) -> float:
+def drawn(rng: np.random.Generator, prior: FailurePrior) -> float:
     """The failure rate of a machine as the prior has them: the ratio of two Gamma variables."""
     return float(rng.gamma(prior.weight) / rng.gamma(prior.weight + 1) / prior.unit_s)
 
 
 def test_credible_intervals_cover_at_their_rate() -> None:
     """Machines drawn from the prior, watched until a given time: 90 % lie within the 90 % interval."""
-    rng, prior = np.random.default_rng(2), Prior(mtbf_s=MTBF_S)
+    rng, prior = np.random.default_rng(2), FailurePrior(mtbf_s=MTBF_S)
     inside = shares = 0
     machines = 2000
     for _ in range(machines):
@@ -620,7 +620,7 @@ def test_credible_intervals_cover_at_their_rate() -> None:
 
 
 def test_a_share_of_which_nothing_is_known_is_neither_none_nor_all() -> None:
-    vague = posterior(Failures(), Prior(mtbf_s=1, share_weight=1e-3))
+    vague = posterior(Failures(), FailurePrior(mtbf_s=1, share_weight=1e-3))
     assert all(0 < each < 1 for each in vague.cache_shares([0.001, 0.5, 0.999]))
 
 
@@ -685,12 +685,14 @@ def test_nothing_measured_is_reported() -> None:
         measured([cost(1, 0.0)])
 
 
-ONE = Measured(checkpoint_s=30, interval_s=300, checkpoints=9)
-TWO = Measured(checkpoint_s=10, flush_cost_s=80, flush_s=100, interval_s=600, flush_every=1, checkpoints=9)
+ONE = MeasuredCosts(checkpoint_s=30, interval_s=300, checkpoints=9)
+TWO = MeasuredCosts(
+    checkpoint_s=10, flush_cost_s=80, flush_s=100, interval_s=600, flush_every=1, checkpoints=9
+)
 
 
 def test_one_level_is_compared_with_young_and_daly() -> None:
-    view = recommend(ONE, Failures(observed_s=100), Prior(mtbf_s=MTBF_S))
+    view = recommend(ONE, Failures(observed_s=100), FailurePrior(mtbf_s=MTBF_S))
     assert [each.name for each in view.choices] == [IN_USE, "Young 1974", "Daly 2006", "exact"]
     best, mtbf_s = view.choice(view.best), view.decided_for_s
     assert best.interval_s.value == exact(30, mtbf_s)
@@ -704,7 +706,7 @@ def test_one_level_is_compared_with_young_and_daly() -> None:
 
 
 def test_two_levels_say_how_often_to_flush() -> None:
-    view = recommend(TWO, Failures(cache=5, prefix=1, observed_s=60_000), Prior(mtbf_s=MTBF_S))
+    view = recommend(TWO, Failures(cache=5, prefix=1, observed_s=60_000), FailurePrior(mtbf_s=MTBF_S))
     best = view.choice("exact, two levels")
     assert view.best == best.name
     assert view.settings.keys() == {"SCR_CHECKPOINT_SECONDS", "SCR_FLUSH"}
@@ -717,14 +719,14 @@ def test_two_levels_say_how_often_to_flush() -> None:
 def test_more_failures_make_it_surer() -> None:
     def width(failures: int) -> float:
         seen_so_far = Failures(cache=failures, observed_s=failures * MTBF_S + 1)
-        best = recommend(ONE, seen_so_far, Prior(mtbf_s=MTBF_S)).choice("exact").interval_s
+        best = recommend(ONE, seen_so_far, FailurePrior(mtbf_s=MTBF_S)).choice("exact").interval_s
         return best.high / best.low
 
     assert width(0) > 3 * width(10) > 3 * width(100) > 1
 
 
 def test_the_credible_interval_of_the_best_interval_covers_at_its_rate() -> None:
-    rng, prior, inside = np.random.default_rng(8), Prior(mtbf_s=MTBF_S), 0
+    rng, prior, inside = np.random.default_rng(8), FailurePrior(mtbf_s=MTBF_S), 0
     machines = 250
     for _ in range(machines):
         rate = drawn(rng, prior)
@@ -734,35 +736,37 @@ def test_the_credible_interval_of_the_best_interval_covers_at_its_rate() -> None
     assert inside / machines == pytest.approx(0.9, abs=0.055)
 
 
-def what_if(found: Measured, prior: Prior, interval_s: float, flush_every: int = 0) -> Outlook:
+def what_if(found: MeasuredCosts, prior: FailurePrior, interval_s: float, flush_every: int = 0) -> Outlook:
     return recommend(found, Failures(), prior, Schedule(interval_s=interval_s, flush_every=flush_every))
 
 
 def test_what_if_sets_the_question_beside_the_answer() -> None:
-    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
-    others = [each.name for each in recommend(TWO, Failures(), Prior(mtbf_s=MTBF_S)).choices]
+    view = what_if(TWO, FailurePrior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    others = [each.name for each in recommend(TWO, Failures(), FailurePrior(mtbf_s=MTBF_S)).choices]
     assert [each.name for each in view.choices] == [IN_USE, ASKED, *others[1:]]
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert (asked.interval_s.value, asked.flush_every.value) == (200, 4)
     assert 0 < asked.lost.value < used.lost.value
-    assert what_if(TWO, Prior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
+    assert what_if(TWO, FailurePrior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
 
 
 def test_what_is_gained_over_the_schedule_in_use_has_an_interval_too() -> None:
-    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    view = what_if(TWO, FailurePrior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     asked, used, best = view.choice(ASKED), view.choice(IN_USE), view.choice(view.best)
     assert asked.gained is not None
     assert asked.gained.value == pytest.approx(asked.goodput.value - used.goodput.value)
     assert asked.gained.low < asked.gained.value < asked.gained.high
     assert used.gained == Estimate(value=0, low=0, high=0)
     assert best.gained == used.lost
-    never_seen = Measured(checkpoint_s=30, checkpoints=1)
-    assert all(each.gained is None for each in recommend(never_seen, Failures(), Prior(mtbf_s=1e4)).choices)
+    never_seen = MeasuredCosts(checkpoint_s=30, checkpoints=1)
+    assert all(
+        each.gained is None for each in recommend(never_seen, Failures(), FailurePrior(mtbf_s=1e4)).choices
+    )
 
 
 def test_a_what_if_shorter_than_its_flush_says_so() -> None:
-    found = Measured(checkpoint_s=5, flush_s=60, interval_s=100, flush_every=1, checkpoints=12)
-    view = what_if(found, Prior(mtbf_s=1e7), interval_s=20, flush_every=1)
+    found = MeasuredCosts(checkpoint_s=5, flush_s=60, interval_s=100, flush_every=1, checkpoints=12)
+    view = what_if(found, FailurePrior(mtbf_s=1e7), interval_s=20, flush_every=1)
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert asked.goodput.value == pytest.approx(1 / 3, abs=1e-4)
     assert (asked.flush_wait_s, asked.shortest_interval_s) == (35, 55)
@@ -770,8 +774,8 @@ def test_a_what_if_shorter_than_its_flush_says_so() -> None:
 
 
 def test_the_best_setting_is_not_rounded_into_waiting() -> None:
-    found = Measured(checkpoint_s=0.1, flush_s=60.3, interval_s=100, flush_every=1, checkpoints=12)
-    view = recommend(found, Failures(prefix=20, observed_s=20_000), Prior(mtbf_s=1_000))
+    found = MeasuredCosts(checkpoint_s=0.1, flush_s=60.3, interval_s=100, flush_every=1, checkpoints=12)
+    view = recommend(found, Failures(prefix=20, observed_s=20_000), FailurePrior(mtbf_s=1_000))
     seconds, every = view.settings["SCR_CHECKPOINT_SECONDS"], view.settings["SCR_FLUSH"]
     assert view.choice(view.best).interval_s.value == shortest_interval_s(found, every)
     assert 0 <= seconds - shortest_interval_s(found, every) < 1
@@ -790,9 +794,9 @@ def test_waits_that_come_of_the_interval_in_use_are_no_cost_of_the_flush() -> No
 
 def test_a_what_if_that_makes_no_sense_is_reported() -> None:
     with pytest.raises(IntervalError, match="not cached"):
-        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+        what_if(ONE, FailurePrior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     with pytest.raises(IntervalError, match="interval_s is -5"):
-        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=-5)
+        what_if(ONE, FailurePrior(mtbf_s=MTBF_S), interval_s=-5)
 
 
 # events in columns ----------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.claims import Longs
-from scrtune.goodput.ledger.ranges import Ranges
+from scrtune.goodput.ledger.claims import Longs, Ranges
 
 bounds = st.tuples(st.integers(-20, 20), st.integers(0, 6)).map(lambda drawn: (drawn[0], sum(drawn)))
 portions = st.lists(st.lists(bounds, max_size=5), max_size=8)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.goodput.compat.columns import ideal_step_time_s
+from scrtune.goodput.compat.step_times import ideal_step_time_s
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
@@ -382,10 +382,10 @@ def test_noise_is_no_straggler() -> None:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        (ranks(7, {3: 2.0}), "no two ranks tell of 8 steps in common"),
+        (ranks(7, {3: 2.0}), "no two ranks recorded 8 steps in common"),
         (ranks(50, {}, count=1), "only one writer"),
         ([*whole("", 1.0), *whole("", 1.5)], "only one writer"),
-        ([*starts(0, 1, 2, writer="a"), *starts(0, 1, 2, writer="b")], "by their starts only"),
+        ([*starts(0, 1, 2, writer="a"), *starts(0, 1, 2, writer="b")], "only the starts"),
     ],
 )
 def test_where_ranks_cannot_be_compared_it_is_said_why(events: list[GoodputEvent], why: str) -> None:

@@ -12,7 +12,7 @@ from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import SURVIVES, effective
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
-from scrtune.intents.rules.guards import NEVER, outgrown, required, veto
+from scrtune.intents.rules.guards import NEVER, outgrown, veto
 from scrtune.intents.rules.situation import Held, Situation
 from scrtune.intents.settings import DEFAULTS
 
@@ -185,17 +185,6 @@ def test_what_the_user_edited_is_theirs_also_where_they_allow_the_rest() -> None
     reason = veto(change(SCR_FLUSH=1), now)
     assert reason is not None
     assert "you gave it in the config file" in reason
-
-
-class TestRequired:
-    def test_a_declared_floor_is_met_whatever_it_costs(self) -> None:
-        now = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, floor="NODE")
-        (proposal,) = required(now)
-        assert (proposal.required, proposal.changes) == (True, {"SCR_COPY_TYPE": "PARTNER"})
-
-    def test_nothing_is_required_where_it_is_met_or_not_declared(self) -> None:
-        assert required(situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"})) == ()
-        assert required(situation({**CACHED, "SCR_COPY_TYPE": "RS"}, floor="NODE")) == ()
 
 
 class TestCapacity:

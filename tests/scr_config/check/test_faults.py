@@ -11,6 +11,7 @@ from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS
 from scrtune.scr_config.check.check import (
     ENVIRONMENT,
     Source,
+    SourceKind,
     cache_paths,
     check_sources,
     configurations,
@@ -321,7 +322,7 @@ HOSTILE = st.binary(max_size=300) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0"
 @example(data=b"A1=1\n" + b"".join(b"SCR_A%d=1\n" % number for number in range(5_000)))
 def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    source = Source(file="f", kind="config file", text=text)
+    source = Source(file="f", kind=SourceKind.CONFIG_FILE, text=text)
     findings = check_sources([source], CheckContext(nodes=1, checkpoint_bytes=1))
     lines = text.split("\n")
     for finding in findings:
@@ -341,7 +342,7 @@ def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data:
 @example(data=b"SCR_FLUSH=1\nunset SCR_FLUSH\n" * 2_000)
 def test_no_bytes_crash_it_or_hold_it_up_as_a_job_script(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    findings = check_sources([Source(file="f", kind="job script", text=text)], CheckContext())
+    findings = check_sources([Source(file="f", kind=SourceKind.JOB_SCRIPT, text=text)], CheckContext())
     assert ("\0" in text) == ("nul" in codes(findings))
     for finding in findings:
         assert finding.code in CODES

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scrtune.scr_config.check.check import (
     Source,
+    SourceKind,
     cache_paths,
     check_sources,
     configurations,
@@ -22,7 +23,7 @@ LINES = "CKPT=0 INTERVAL=1 STORE=/ssd TYPE=XOR\n"
 
 
 def beneath(text: str) -> Source:
-    return Source(file="system", kind="system file", text=text)
+    return Source(file="system", kind=SourceKind.SYSTEM_FILE, text=text)
 
 
 def found(user: str, system: str, situation: CheckContext = HERE) -> tuple[Finding, ...]:

@@ -6,7 +6,6 @@ within the calls is in SCR's own log.
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -92,13 +91,6 @@ def parse_library_line(line: bytes) -> Line | None:
         return None
 
 
-@dataclass
-class LibraryCounts:
-    """Lines since the start that are none of the library's."""
-
-    garbage: int = 0
-
-
 class LibraryEvents:
     """Follows the library's file at `path`, and SCR's log once the library has said where that is.
 
@@ -107,7 +99,8 @@ class LibraryEvents:
     """
 
     def __init__(self, path: Path, environment: Mapping[str, str] | None = None) -> None:
-        self.counts = LibraryCounts()
+        self.garbage = 0
+        """Lines so far that are none of the library's."""
         self.log: ScrLog | None = None
         self._environment = dict(os.environ if environment is None else environment)
         self._said = Tail(path)
@@ -137,7 +130,7 @@ class LibraryEvents:
         for text in filter(None, self._said.take().split(b"\n")):
             line = parse_library_line(text)
             if line is None:
-                self.counts.garbage += 1
+                self.garbage += 1
             else:
                 yield line
 

@@ -1,8 +1,7 @@
-"""Where the lines of traces go: sums of them, pushed to the daemon as digests."""
+"""Sum the lines of traces up where they are, and push the sums to the daemon as digests."""
 
 from collections import deque
 from collections.abc import Mapping
-from typing import Protocol
 
 from ...intents.events import Event, TraceDigest
 from ...intents.trace.decoder import TraceDecoder
@@ -19,26 +18,7 @@ def forwarding_socket(endpoint: str, sender: str) -> EnvelopeSocket:
     return EnvelopeSocket(endpoint, sender, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
 
 
-class LineSink(Protocol):
-    """Where the lines of a forwarder go: :class:`Digests`."""
-
-    def learn(self, lines: bytes) -> None:
-        """Take in what lines explain that were sent already, by a forwarder before this one."""
-
-    def add(self, lines: bytes) -> int:
-        """Take in whole lines, and count them. 0: there is no room, nothing is taken."""
-
-    def send(self, dropped: int, *, final: bool = False) -> bool:
-        """Send what was taken in; `dropped` lines were skipped so far. Return whether nothing waits any more.
-
-        `final`: no more comes.
-        """
-
-    def close(self, linger_s: float) -> None:
-        """Let go, waiting `linger_s` at most for what is under way."""
-
-
-class Digests:
+class DigestSender:
     """Sums lines up and pushes the sums, as :class:`.TraceDigest` events, to `endpoint`.
 
     `tiers` are those of :class:`.TraceDecoder`. While the daemon is away or slow a few sums wait here, and
@@ -53,24 +33,27 @@ class Digests:
         self._dropped = 0
 
     def learn(self, lines: bytes) -> None:
-        """Take in the names and processes in lines that were sent already, and count nothing."""
+        """Take in the names and processes in lines that an earlier forwarder has sent; count nothing."""
         self._sum_up()
         self._decoder.feed(lines, self._source)
         self._decoder.take(final=True)
 
     def add(self, lines: bytes) -> int:
-        """Sum whole lines up, as :meth:`LineSink.add` says."""
+        """Sum whole lines up, and return their number; 0: there is no room, and nothing is taken."""
         return self._decoder.feed(lines, self._source) if len(self._waiting) < _DIGESTS_WAITING else 0
 
     def send(self, dropped: int, *, final: bool = False) -> bool:
-        """Send what was summed up since the last call, as :meth:`LineSink.send` says."""
+        """Send what was summed up; return whether nothing waits any more. `final`: no more comes.
+
+        `dropped` lines were skipped so far.
+        """
         self._sum_up(final=final)
         while self._waiting and self._push(dropped, self._waiting[0]):
             self._waiting.popleft()
         return not self._waiting and (dropped == self._dropped or self._push(dropped))
 
     def close(self, linger_s: float = LINGER_S) -> None:
-        """Close the socket, as :meth:`LineSink.close` says."""
+        """Close, waiting `linger_s` at most for what is under way."""
         self._socket.close(linger_s)
 
     def _sum_up(self, *, final: bool = False) -> None:

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.scr_log.join import Flushed, Joiner, Output
-from scrtune.client.scr_log.log import Record, parse_line
-from scrtune.client.scr_log.preload_events import (
+from scrtune.client.scr_log.library_events import (
     LibraryEvents,
     Started,
     parse_library_line,
     settings_observed,
 )
+from scrtune.client.scr_log.log import LogRecord, parse_line
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
@@ -50,11 +50,11 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def event(name: str, at: float = 0.0, **fields: object) -> Record:
-    return Record(name=name, time_s=T0 + at, **fields)
+def event(name: str, at: float = 0.0, **fields: object) -> LogRecord:
+    return LogRecord(name=name, time_s=T0 + at, **fields)
 
 
-def transfer(name: str, at: float, seconds: float, dataset: int) -> Record:
+def transfer(name: str, at: float, seconds: float, dataset: int) -> LogRecord:
     return event(name, at, is_transfer=True, seconds=seconds, dataset=dataset, bytes=SIZE, files=4)
 
 
@@ -64,7 +64,7 @@ def output(dataset: int, at: float, closing: float, closed: float, **fields: obj
     return Output(dataset=dataset, name=f"c{dataset}", entered_s=T0 + at, **{**times, **fields})
 
 
-def logged(dataset: int, at: float, encode: float = 1.0, until_encoded: float = 2.0) -> list[Record]:
+def logged(dataset: int, at: float, encode: float = 1.0, until_encoded: float = 2.0) -> list[LogRecord]:
     """What SCR logs of an output until it is encoded."""
     return [
         event("CHECKPOINT_START", int(at), dataset=dataset),
@@ -75,7 +75,7 @@ def logged(dataset: int, at: float, encode: float = 1.0, until_encoded: float = 
     ]
 
 
-def flushed(kind: str, dataset: int, at: float, seconds: float) -> list[Record]:
+def flushed(kind: str, dataset: int, at: float, seconds: float) -> list[LogRecord]:
     """The end of a flush: `kind` is SYNC or ASYNC."""
     outcome = "FLUSH_SUCCESS" if kind == "SYNC" else "ASYNC_FLUSH_SUCCESS"
     return [
@@ -571,7 +571,7 @@ NAMES = (
 )
 names = st.sampled_from(NAMES)
 records = st.builds(
-    Record,
+    LogRecord,
     name=names,
     time_s=st.integers(0, 50).map(lambda at: T0 + at),
     dataset=st.none() | st.integers(-1, 4),
@@ -596,7 +596,7 @@ outputs = st.tuples(st.integers(1, 4), st.integers(0, 50), gaps, gaps, gaps, st.
 
 
 @given(st.lists(records | outputs | ends, max_size=60))
-def test_whatever_is_logged_the_events_are_possible(steps: list[Record | Output | Flushed]) -> None:
+def test_whatever_is_logged_the_events_are_possible(steps: list[LogRecord | Output | Flushed]) -> None:
     joiner = Joiner()
     made: list[GoodputEvent] = []
     for step in steps:

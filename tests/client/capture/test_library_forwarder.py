@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scrtune.client.capture.follow import ForwardCounts
-from scrtune.client.capture.library_events import LibraryForwarder
+from scrtune.client.capture.library_forwarder import LibraryForwarder
 from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, OutputStarted
 from scrtune.intents.events import SettingsObserved
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ...intents.events import Event
 from ...scr_config.files import write_atomic
-from ..scr_log.preload_events import LibraryEvents
+from ..scr_log.library_events import LibraryEvents
 from ..transport.sender import host_name
-from .digests import LINGER_S, forwarding_socket
+from .digest_sender import LINGER_S, forwarding_socket
 from .follow import ForwardCounts
 
 DRAIN_LIMIT_S = 2.0
@@ -26,7 +26,7 @@ class LibraryForwarder:
 
     The file may appear later. While the daemon is away or slow the rest waits in it. A forwarder that is
     started anew reads it from its start, since an event may rest on lines long before it; the time of the
-    last event that was sent, kept in ``<events_file>.sent``, tells which are new. For use by one thread.
+    last event that was sent, kept in ``<events_file>.sent``, says which are new. For use by one thread.
     """
 
     def __init__(self, events_file: Path, endpoint: str, counts: ForwardCounts) -> None:
@@ -53,7 +53,7 @@ class LibraryForwarder:
         if self._waiting and self._send():
             with suppress(OSError):  # without the mark a later forwarder repeats them
                 write_atomic(self._mark, f"{self._last_s!r}\n".encode(), durable=False)
-        self.counts.events_garbage = self._library.counts.garbage
+        self.counts.events_garbage = self._library.garbage
         return bool(self._waiting) or self.counts.events > before
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:

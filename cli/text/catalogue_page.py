@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from .catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Scope, Status
+from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Status
 
 _INTRODUCTION = """\
 # SCR's parameters
@@ -21,10 +21,10 @@ This page is made with `scrtune params --format markdown > docs/parameters.md`. 
 """
 
 _GROUPS = {
-    Scope.LIBRARY: ("The library", "Looked for in `SCR_Init`: environment, config files, `SCR_Config`."),
-    Scope.SCRIPTS: ("SCR's scripts", "Looked for by `scr_run` and its helpers."),
-    Scope.COMPONENT: ("SCR's components", "Environment variables of the libraries that SCR is made of."),
-    Scope.LEVER: ("scrtune's levers", "SCR has no parameter for these; set them where you set SCR's."),
+    "library": ("The library", "Looked for in `SCR_Init`: environment, config files, `SCR_Config`."),
+    "scripts": ("SCR's scripts", "Looked for by `scr_run` and its helpers."),
+    "component": ("SCR's components", "Environment variables of the libraries that SCR is made of."),
+    "lever": ("scrtune's levers", "SCR has no parameter for these; set them where you set SCR's."),
 }
 _COLUMNS = ("Parameter", "Value", "Default", "Change", "Ranks", "SCR", "Intents", "Meaning", "Source")
 
@@ -33,7 +33,7 @@ def catalogue_page() -> str:
     """Return the whole page."""
     parts = [_INTRODUCTION]
     for scope, (title, what) in _GROUPS.items():
-        rows = (_row(entry) for entry in CATALOGUE.values() if entry.scope is scope)
+        rows = (_row(entry) for entry in CATALOGUE.values() if entry.scope == scope)
         parts.append(f"\n## {title}\n\n{what}\n\n{_table(_COLUMNS, rows)}")
     what = "Of config files. SCR takes all lines of a kind from the first layer that has some."
     return "".join([*parts, f"\n## Descriptor lines\n\n{what}\n", *map(_section, DESCRIPTOR_LINES.values())])

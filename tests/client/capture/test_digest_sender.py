@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scrtune.client.capture.digests import Digests
+from scrtune.client.capture.digest_sender import DigestSender
 from scrtune.client.capture.environment import Mode, capture_environment
 from scrtune.client.capture.forward import Forwarder, forward
 from scrtune.client.libscr.library import libscrtune_path
@@ -110,8 +110,8 @@ def ear(endpoint: str) -> Iterator[Ear]:
 
 
 @pytest.fixture
-def digests(endpoint: str) -> Iterator[Digests]:
-    digests = Digests(endpoint, TIERS)
+def digests(endpoint: str) -> Iterator[DigestSender]:
+    digests = DigestSender(endpoint, TIERS)
     yield digests
     digests.close(0.0)
 
@@ -138,7 +138,7 @@ def append(path: Path, content: bytes) -> None:
 
 
 def test_the_sums_of_a_growing_file_are_those_of_its_lines(
-    tmp_path: Path, digests: Digests, ear: Ear
+    tmp_path: Path, digests: DigestSender, ear: Ear
 ) -> None:
     ear.listen()
     whole = accesses(0, 3000) + explained() + accesses(3000, 6000) + b"\n[\n{torn\n"
@@ -174,7 +174,7 @@ def test_the_files_of_a_real_job_give_its_sums(tmp_path: Path, endpoint: str, ea
     assert len(processes) == 3
 
 
-def test_accesses_to_files_that_no_line_explains_are_given_up_at_the_end(digests: Digests, ear: Ear) -> None:
+def test_accesses_to_files_that_no_line_explains_are_given_up_last(digests: DigestSender, ear: Ear) -> None:
     ear.listen()
     digests.add(accesses(0, 8))
     assert digests.send(0)
@@ -187,14 +187,14 @@ def test_accesses_to_files_that_no_line_explains_are_given_up_at_the_end(digests
     assert summed([late]) == independent(accesses(0, 8), TIERS)
 
 
-def test_nothing_is_sent_when_there_is_nothing(digests: Digests, ear: Ear) -> None:
+def test_nothing_is_sent_when_there_is_nothing(digests: DigestSender, ear: Ear) -> None:
     ear.listen()
     assert digests.send(0)
     assert digests.send(0, final=True)
     assert ear.hears_nothing()
 
 
-def test_what_was_learnt_explains_and_counts_nowhere(digests: Digests, ear: Ear) -> None:
+def test_what_was_learnt_explains_and_counts_nowhere(digests: DigestSender, ear: Ear) -> None:
     ear.listen()
     digests.learn(explained() + accesses(0, 100))
     assert digests.send(0)
@@ -208,7 +208,7 @@ def test_what_was_learnt_explains_and_counts_nowhere(digests: Digests, ear: Ear)
 # ---- when the daemon is away
 
 
-def test_digests_wait_while_nobody_listens_but_not_without_bound(digests: Digests, ear: Ear) -> None:
+def test_digests_wait_while_nobody_listens_but_not_without_bound(digests: DigestSender, ear: Ear) -> None:
     digests.add(explained())
     digests.send(0)
     taken = 0
@@ -231,7 +231,7 @@ def test_digests_wait_while_nobody_listens_but_not_without_bound(digests: Digest
 def test_lines_that_were_dropped_reach_the_daemon_as_lost(real_daemon: Any, wait_until: WaitUntil) -> None:
     daemon = real_daemon.start()
     name = f"forward:{host_name()}: dropped, its queue was full"
-    with contextlib.closing(Digests(daemon.paths.events_endpoint, TIERS)) as digests:
+    with contextlib.closing(DigestSender(daemon.paths.events_endpoint, TIERS)) as digests:
         digests.add(explained())
         digests.send(3)
         wait_until(lambda: daemon.view("status").counters.lost == {name: 3})

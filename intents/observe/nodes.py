@@ -1,0 +1,231 @@
+"""What is known of each node of a job, and the rules by which the nodes' evidence becomes one.
+
+A setting is equal on all ranks, so it must fit the node that has least: the fewest spare cores, the CPUs that
+are idle on every node, the least memory, the least room in the cache, the slowest storage. Sizes of accesses
+are summed (:mod:`.buffers`); a flush lasts until the last rank has its last byte there, on the slowest node.
+A node far from the others is named: it is why the job's settings are what they are (`docs/cluster.md`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from statistics import median
+
+import msgspec
+
+from ...units import bytes_text
+from ..events import NodeObserved, Operation, StorageProbed, Tier, TraceDigest
+from .affinity import AffinityObserver, CoreAffinity
+
+MOST_NODES = 16_384
+"""Of more, the one is forgotten that was silent longest."""
+_STRAGGLER_SHARE = 0.5
+"""A node with less than this share of what the others have (their median) is named."""
+_FEWEST_TO_COMPARE = 2
+
+
+class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What one node has said of itself; 0 where it has not. `seen_s` is when it did last (epoch seconds)."""
+
+    host: str
+    seen_s: float = 0.0
+    ranks: int = 0
+    cores: int = 0
+    spare_cores: float = 0.0
+    memory_available_bytes: int = 0
+    cache_free_bytes: int = 0
+    cache_write_bytes_per_s: float = 0.0
+    trace_events: int = 0
+    prefix_write_bytes_per_s: float = 0.0
+    """Of one thread, in the calls that were traced."""
+
+
+class _Node:
+    """The observers of one node."""
+
+    def __init__(self) -> None:
+        self.affinity = AffinityObserver()
+        self.seen_s = 0.0
+        self.look: NodeObserved | None = None
+        self.free_with_datasets: int | None = None
+        self.probe: StorageProbed | None = None
+        self.trace_events = self.prefix_bytes = 0
+        self.prefix_s = 0.0
+
+    def evidence(self, host: str) -> NodeEvidence:
+        cores, look = self.affinity.observe(), self.look
+        return NodeEvidence(
+            host=host,
+            seen_s=self.seen_s,
+            ranks=cores.processes,
+            cores=len(cores.cpus),
+            spare_cores=cores.spare_cores,
+            memory_available_bytes=look.memory_available_bytes if look else 0,
+            cache_free_bytes=look.cache_free_bytes if look else 0,
+            cache_write_bytes_per_s=self.probe.cache_write_bytes_per_s if self.probe else 0.0,
+            trace_events=self.trace_events,
+            prefix_write_bytes_per_s=self.prefix_bytes / self.prefix_s if self.prefix_s > 0 else 0.0,
+        )
+
+
+class Nodes:
+    """The evidence of all nodes, by host. With one node it is that node's as it is."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Node] = {}
+        self._affinity: CoreAffinity | None = CoreAffinity()
+
+    def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
+        """Take in one look at a node; `is_cached`: its cache has the datasets of the settings in force."""
+        node = self._node(look.host, now)
+        node.affinity.add(look, now)
+        self._affinity = None
+        node.look = msgspec.structs.replace(look, processes=(), cpus=())
+        if is_cached:
+            node.free_with_datasets = look.cache_free_bytes
+
+    def add_probe(self, probe: StorageProbed, now: float) -> None:
+        """Take in the rates of a node's storage."""
+        self._node(probe.host, now).probe = probe
+
+    def add_digest(self, digest: TraceDigest, now: float) -> None:
+        """Take in a stretch of trace; one of several hosts (a recorded trace) is no single node's."""
+        hosts = {host for host, _ in digest.processes}
+        if len(hosts) != 1:
+            return
+        node = self._node(hosts.pop(), now)
+        node.trace_events += digest.events
+        for access in digest.accesses:
+            if (access.tier, access.op) == (Tier.PREFIX, Operation.WRITE):
+                node.prefix_bytes += access.bytes
+                node.prefix_s += access.duration_s
+
+    def forget(self, host: str) -> None:
+        """Forget a node that has left the job: it is no node's worst case any more."""
+        self._nodes.pop(host, None)
+        self._affinity = None
+
+    def _node(self, host: str, now: float) -> _Node:
+        node = self._nodes.pop(host, None) or _Node()
+        node.seen_s = now
+        self._nodes[host] = node
+        if len(self._nodes) > MOST_NODES:
+            del self._nodes[next(iter(self._nodes))]
+        return node
+
+    def is_probed(self, host: str) -> bool:
+        """Return whether the storage of `host` was probed."""
+        return host in self._nodes and self._nodes[host].probe is not None
+
+    @property
+    def traced(self) -> int:
+        """The number of nodes that a trace came from."""
+        return sum(node.trace_events > 0 for node in self._nodes.values())
+
+    @property
+    def affinity(self) -> CoreAffinity:
+        """The cores: worst case over the nodes."""
+        if self._affinity is None:
+            seen = ((host, node.affinity.observe()) for host, node in self._nodes.items())
+            self._affinity = merged_affinity([(host, each) for host, each in seen if each.cpus])
+        return self._affinity
+
+    @property
+    def look(self) -> NodeObserved | None:
+        """Memory and room in the cache: each the least of all nodes. `host` has the least memory."""
+        looks = [node.look for node in self._nodes.values() if node.look]
+        if not looks:
+            return None
+        tightest = min(looks, key=lambda look: look.memory_available_bytes)
+        free_bytes = min(look.cache_free_bytes for look in looks)
+        return msgspec.structs.replace(tightest, cache_free_bytes=free_bytes)
+
+    @property
+    def free_with_datasets(self) -> int:
+        """The least room in a cache when it was last seen with datasets in it; 0: never."""
+        free = (node.free_with_datasets for node in self._nodes.values())
+        return min((each for each in free if each is not None), default=0)
+
+    @property
+    def probe(self) -> StorageProbed | None:
+        """The rates: each the lowest that a node measured; None before the first probe."""
+        probes = [node.probe for node in self._nodes.values() if node.probe]
+        if not probes:
+            return None
+        slowest = min(probes, key=lambda each: each.cache_write_bytes_per_s or float("inf"))
+        return msgspec.structs.replace(slowest, **{name: _lowest(name, probes) for name in _RATES})
+
+    def evidence(self) -> tuple[NodeEvidence, ...]:
+        """Return what each node has said, by host."""
+        return tuple(self._nodes[host].evidence(host) for host in sorted(self._nodes))
+
+
+_RATES = ("cache_write_bytes_per_s", "cache_read_bytes_per_s", "memory_bytes_per_s", "xor_bytes_per_s")
+
+
+def _lowest(rate: str, probes: Iterable[StorageProbed]) -> float:
+    """Return the lowest of a rate among the nodes that could measure it."""
+    return min((found for each in probes if (found := float(getattr(each, rate))) > 0), default=0.0)
+
+
+def merged_affinity(seen: list[tuple[str, CoreAffinity]]) -> CoreAffinity:
+    """Return the cores that all nodes have: those of the one with the fewest spare, idle where all are.
+
+    It is as certain as what is known of the node that was looked at least.
+    """
+    if len(seen) < _FEWEST_TO_COMPARE:
+        return seen[0][1] if seen else CoreAffinity()
+    host, worst = min(seen, key=lambda each: each[1].spare_cores)
+    each_is = [affinity for _, affinity in seen]
+    evidence = min((each.evidence for each in each_is), key=lambda found: found.count)
+    idle = set(worst.unbound)
+    for masks in {each.unbound for each in each_is}:
+        idle.intersection_update(masks)
+    return msgspec.structs.replace(
+        worst,
+        evidence=msgspec.structs.replace(
+            evidence,
+            source=f"{evidence.source} on each of {len(seen)} nodes",
+            end_s=max(each.evidence.end_s for each in each_is),
+        ),
+        processes=max(each.processes for each in each_is),
+        bound=any(each.bound for each in each_is),
+        unbound=tuple(sorted(idle)),
+        mask_cores=min(each.mask_cores for each in each_is),
+        nodes=len(seen),
+        host=host,
+        others_spare_cores=median(each.spare_cores for name, each in seen if name != host),
+    )
+
+
+class _Compared(msgspec.Struct, frozen=True):
+    """A number that nodes are compared by: more is better; None where it is not known."""
+
+    name: str
+    of: Callable[[NodeEvidence], float | None]
+    text: Callable[[float], str]
+
+
+def _rate(value: float) -> str:
+    return f"{bytes_text(value)}/s"
+
+
+_COMPARED = (
+    _Compared("spare cores", lambda node: node.spare_cores if node.cores else None, "{:.1f}".format),
+    _Compared("of available memory", lambda node: node.memory_available_bytes or None, bytes_text),
+    _Compared("free in the cache", lambda node: node.cache_free_bytes or None, bytes_text),
+    _Compared("into the cache", lambda node: node.cache_write_bytes_per_s or None, _rate),
+    _Compared("into the prefix directory", lambda node: node.prefix_write_bytes_per_s or None, _rate),
+)
+
+
+def stragglers(nodes: Iterable[NodeEvidence]) -> Iterator[str]:
+    """Yield a sentence for each number of which a node has less than half of what the others have."""
+    known = list(nodes)
+    for compared in _COMPARED:
+        found = [(value, node.host) for node in known if (value := compared.of(node)) is not None]
+        if len(found) < _FEWEST_TO_COMPARE:
+            continue
+        value, host = min(found)
+        others = median(other for other, name in found if name != host)
+        if value < _STRAGGLER_SHARE * others:
+            text = compared.text
+            yield f"node {host} has {text(value)} {compared.name}, the others {text(others)}"

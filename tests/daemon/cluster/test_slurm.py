@@ -1,0 +1,120 @@
+"""Four nodes of a real Slurm: one decision from all of them; the loss of the node that leads."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrtune.client.paths import JobPaths
+
+from ...support.slurm_cluster import Cluster, until, why_not
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+if reason := why_not():
+    pytestmark.append(pytest.mark.skip(reason=reason))
+
+NODES = ["n1", "n2", "n3", "n4"]
+TAKE_OVER_S = 10.0
+TRAIN = Path(__file__).parents[3] / "examples" / "train.py"
+PYTHON = shlex.quote(sys.executable)
+SIZE = "--steps 5000 --every 20 --scale 0.0001 --compute-ms 1 --device-ms 20"
+# with a node the first step is lost; then the application is started again on those that are left
+APPLICATION = f"""\
+srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --mpi=pmi2 {PYTHON} {TRAIN} {SIZE}
+until [ -e again ]; do sleep 0.1; done
+srun --nodes=3 --ntasks=3 --ntasks-per-node=1 --mpi=pmi2 {PYTHON} {TRAIN} {SIZE}
+"""
+
+
+class TunedJob:
+    """An allocation of four nodes, made on the login node: none of them is needed by all the others."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.directory = Path(tempfile.mkdtemp(dir=cluster.base))
+        (self.directory / ".scrconf").write_text("SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=SINGLE\nSCR_FLUSH=1\n")
+        (self.directory / "app.sh").write_text(APPLICATION)
+        run_directory = str(JobPaths.of("any").shared_memory / f"r{os.getpid()}")  # each node has its own
+        self.variables = {
+            "SCRTUNE_RUN_DIR": run_directory,
+            "SCRTUNE_ENGINE": "embedded",
+            "SCRTUNE_ADDRESS": "127.0.0.1",
+        }
+        run = [sys.executable, "-m", "scrtune", "run", "--job-id", "j", "--redundancy-floor", "xor", "--"]
+        command = ["salloc", "--quiet", "--no-kill", "--nodes=4", "--ntasks-per-node=2", *run, "sh", "app.sh"]
+        with (self.directory / "output").open("wb") as output:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env={**cluster.environment, **self.variables},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def output(self) -> str:
+        logs = self.directory / f".scrtune-{os.getuid()}" / "j" / "daemons.log"
+        return (self.directory / "output").read_text() + (logs.read_text() if logs.exists() else "")
+
+    def ask(self, command: str, node: str = "") -> dict[str, Any]:
+        """What a command says that is typed on a node of the job, or on the login node."""
+        line = [sys.executable, "-m", "scrtune", command, "--job-id", "j", "--format", "json"]
+        if node:
+            slurm_job = self.cluster.run(["squeue", "-h", "-o", "%A"]).strip()
+            there = ["--overlap", f"--nodelist={node}", "--nodes=1", "--ntasks=1", f"--jobid={slurm_job}"]
+            line = ["srun", "--no-kill", *there, *line]
+        return dict(json.loads(self.cluster.run(line, self.variables)))
+
+    def leader(self, node: str = "") -> str:
+        """Who leads, as `scrtune status` says it there."""
+        try:
+            return str(self.ask("status", node)["cluster"]["leader"])
+        except (AssertionError, TypeError):  # nobody is known to
+            return ""
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[TunedJob]:
+    with tempfile.TemporaryDirectory(prefix="slurm") as base:
+        cluster = Cluster(Path(base), nodes=len(NODES))
+        try:
+            cluster.start()
+            yield TunedJob(cluster)
+        finally:
+            cluster.stop()
+
+
+def test_a_decision_of_all_nodes_survives_the_loss_of_the_one_that_leads(job: TunedJob) -> None:
+    until(lambda: job.leader() == "n1", f"a leader:\n{job.output()}")
+    until(lambda: len(job.ask("explain")["nodes"]) == 4, f"four nodes:\n{job.output()}")
+    before = job.ask("explain")
+    assert [each["host"] for each in before["nodes"]] == NODES
+    assert before["settings"]["SCR_COPY_TYPE"] == "XOR"
+    (cores,) = [each for each in before["intents"] if each["name"] == "core affinity"]
+    assert cores["source"] == "psutil on each of 4 nodes"
+
+    answers = [job.ask("status", node) for node in ("n3", "")]
+    assert [(each["host"], each["cluster"]["leader"]) for each in answers] == [("n1", "n1")] * 2
+    assert {each["host"] for each in answers[0]["cluster"]["members"]} == {"n2", "n3", "n4"}
+
+    job.cluster.lose("n1")
+    until(lambda: job.leader("n3") == "n2", f"another leader:\n{job.output()}", 2 * TAKE_OVER_S)
+    after = job.ask("status", "n4")
+    assert (after["host"], after["engine"], after["cluster"]["leader"]) == ("n2", "embedded", "n2")
+    first, second = after["leaders"][-2:]
+    assert (first["host"], second["host"], second["why"]) == ("n1", "n2", "node n1, which led, is lost")
+
+    (job.directory / "again").touch()
+    until(lambda: job.ask("status")["cluster"]["is_heard"], f"rank 0 on n2:\n{job.output()}")
+    again = job.ask("explain")
+    assert again["settings"]["SCR_COPY_TYPE"] == "XOR"
+    assert again["decisions"][: len(before["decisions"])] == before["decisions"], "it has what n1 had decided"
+    assert [each["host"] for each in again["leaders"]][-3:] == ["n1", "n2", "n2"]

@@ -1,0 +1,56 @@
+"""The input of rules for a job as it is described: observed by the real observers, without a pipeline."""
+
+import msgspec
+
+from scrtune.goodput.interval.failures import Failures
+from scrtune.intents.declared import Declared
+from scrtune.intents.events import AllocationObserved, NodeObserved, SettingsObserved, Values
+from scrtune.intents.intent import Evidence
+from scrtune.intents.observe.fault_tolerance import observe as observe_tolerance
+from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.intents import Observers
+from scrtune.intents.rules.parameter import DerivedParameter
+from scrtune.intents.rules.parameters import derived
+from scrtune.intents.rules.situation import Situation
+from scrtune.intents.settings import DEFAULTS
+
+GIB = 1024**3
+MEASURED = FlushBehaviour(
+    evidence=Evidence(count=10), checkpoint_bytes=40 * GIB, interval_s=600.0, flush_s=60.0, write_s=10.0
+)
+
+
+def situation(  # noqa: PLR0913 - each has a default
+    settings: Values | None = None,
+    *,
+    said: Declared = Declared(),  # noqa: B008 - frozen
+    flush: FlushBehaviour = MEASURED,
+    failures: Failures = Failures(),  # noqa: B008 - frozen
+    allocation: AllocationObserved | None = None,
+    sources: dict[str, str] | None = None,
+    free_bytes: int = 1000 * GIB,
+    **described: int | str | bool,
+) -> Situation:
+    """A job on 8 nodes with 2 ranks each whose user gave `settings`, and declared what they `said`."""
+    own = {**DEFAULTS, "SCR_SET_FAILURES": 2, **(settings or {})}
+    given = dict.fromkeys(settings or {}, "user config") if sources is None else sources
+    shape = {"ranks": 16, "nodes": 8, **described}
+    job = SettingsObserved(settings=own, sources=given, declared=said, **shape)
+    observers = Observers()
+    observers.begin_run(job, 0.0)
+    intents = observers.observe(job, own, failures, allocation)
+    tolerance = observe_tolerance(intents.faults, intents.redundancy, flush, own)
+    return Situation(
+        intents=msgspec.structs.replace(intents, flush=flush, tolerance=tolerance),
+        own=own,
+        settings=own,
+        job=job,
+        node=NodeObserved(host="n", cpus=(), cache_free_bytes=free_bytes),
+        allocation=allocation,
+    )
+
+
+def parameter(name: str, now: Situation) -> DerivedParameter:
+    """The derived parameter of that name; there is one."""
+    (found,) = (each for each in derived(now) if each.name == name)
+    return found
