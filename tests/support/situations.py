@@ -8,7 +8,7 @@ from scrtune.intents.events import AllocationObserved, NodeObserved, SettingsObs
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.fault_tolerance import observe as observe_tolerance
 from scrtune.intents.observe.flush import FlushBehaviour
-from scrtune.intents.observe.intents import Observers
+from scrtune.intents.observe.intents import Observers, Surroundings
 from scrtune.intents.rules.parameter import DerivedParameter
 from scrtune.intents.rules.parameters import derived
 from scrtune.intents.rules.situation import Situation
@@ -38,7 +38,7 @@ def situation(  # noqa: PLR0913 - each has a default
     job = SettingsObserved(settings=own, sources=given, declared=said, **shape)
     observers = Observers()
     observers.begin_run(job, 0.0)
-    intents = observers.observe(job, own, failures, allocation)
+    intents = observers.observe(job, own, Surroundings(failures=failures, allocation=allocation))
     tolerance = observe_tolerance(intents.faults, intents.redundancy, flush, own)
     return Situation(
         intents=msgspec.structs.replace(intents, flush=flush, tolerance=tolerance),
