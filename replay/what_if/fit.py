@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...intents.events import Values
 from ...intents.settings import flush_every, is_asynchronous
 from ...intents.tune.belief.model import GIB, LOWEST, PRIORS, Array, Parts, Prior, Rates, Shape, predict
-from .evidence import RunEvidence, is_flushed
+from .evidence import Evidence, is_flushed
 
 OWN_PRIORS = {
     "serialise_bytes_per_s": Prior(4 * GIB, 1.5),
@@ -54,7 +54,7 @@ class Case(NamedTuple):
     with_scr: bool = True
 
 
-class PredictedCosts(NamedTuple):
+class Costs(NamedTuple):
     """Predicted seconds, (cases, members) each; `checkpoint_s` is the mean over a flush cycle.
 
     `outside_s` are those of it that the saving thread does not spend in calls on files.
@@ -73,12 +73,12 @@ class Fit(NamedTuple):
     without: Sequence[Array]
 
 
-def case_of(run: RunEvidence) -> Case:
+def case_of(run: Evidence) -> Case:
     """Return the case that `run` was."""
     return Case(run.settings, run.shape, run.largest_file, run.with_scr)
 
 
-def costs(cases: Sequence[Case], rates: Array) -> PredictedCosts:
+def costs(cases: Sequence[Case], rates: Array) -> Costs:
     """Return what each of `cases` costs with each member of `rates`."""
     groups: dict[tuple[Shape, float, bool], list[int]] = {}
     for index, each in enumerate(cases):
@@ -95,7 +95,7 @@ def costs(cases: Sequence[Case], rates: Array) -> PredictedCosts:
         found["encode"][places] = parts.encode_s * with_scr
         _flushes(found, flush_s, places, settings, parts)
     checkpoint_s = sum(found.values(), np.zeros(size))
-    return PredictedCosts(checkpoint_s, checkpoint_s - found["write"] - found["encode"], flush_s, found)
+    return Costs(checkpoint_s, checkpoint_s - found["write"] - found["encode"], flush_s, found)
 
 
 def _named(rates: Array, largest_file: float, *, with_scr: bool) -> Rates:
@@ -122,7 +122,7 @@ def _flushes(
     found["contention"][places] = flushed * parts.slowdown_s / every
 
 
-def fit_runs(runs: Sequence[RunEvidence]) -> Fit:
+def fit_runs(runs: Sequence[Evidence]) -> Fit:
     """Return the rates that fit `runs`, and those that fit all but each one of them, in their order."""
     few = min(_MEMBERS, max(_FEWEST, _COLUMNS // len(runs) // 2 * 2))
     sizes = [_MEMBERS, *([few] * len(runs) if len(runs) > 1 else [])]
@@ -177,8 +177,8 @@ class _Measured:
         return np.asarray(noise * self._weights)
 
 
-def measures(run: RunEvidence) -> dict[str, float | None]:
-    """Return what `run` shows, in the order of :class:`PredictedCosts`."""
+def measures(run: Evidence) -> dict[str, float | None]:
+    """Return what `run` shows, in the order of :class:`Costs`."""
     return {"checkpoint": run.checkpoint_s, "outside": run.outside_s, "flush": run.flush_s}
 
 

@@ -12,7 +12,7 @@ FEW = 15
 _WAY = ("SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_FLUSH", "SCR_FLUSH_TYPE", "SCR_FLUSH_ASYNC")
 
 
-class PredictedInterval(msgspec.Struct, frozen=True):
+class Interval(msgspec.Struct, frozen=True):
     """A predicted value, and the ends of its interval."""
 
     value: float
@@ -34,9 +34,9 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     settings: Values
     changes: Values
-    checkpoint_s: PredictedInterval
-    difference_s: PredictedInterval
-    flush_s: PredictedInterval | None
+    checkpoint_s: Interval
+    difference_s: Interval
+    flush_s: Interval | None
     parts_s: dict[str, float]
     survives: int | None
     source: str
@@ -53,7 +53,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     measure: str
     measured_s: float
-    predicted_s: PredictedInterval
+    predicted_s: Interval
     has_kin: bool
 
     @property
@@ -94,7 +94,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A rate of the model: what is believed of it, and whether the runs or only assumptions say so."""
 
     name: str
-    value: PredictedInterval
+    value: Interval
     is_learnt: bool
 
 
