@@ -155,8 +155,8 @@ def are_apart(merged: Sequence[MergedTraces]) -> bool:
 
 
 def _merged(path: Path, summary: Summary) -> MergedTraces:
-    files = [str(file) for file in find_traces([path])]
-    spans = [summary.spans[file] for file in files if file in summary.spans]
+    files = set(find_traces([path]))
+    spans = [span for (file, _), span in summary.spans.items() if file in files]
     return MergedTraces(
         path=str(path),
         files=len(files),
