@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...replay.what_if.rows import HeldOut, Interval, Prediction, WhatIf
+from ...replay.what_if.rows import HeldOut, PredictedValue, Prediction, WhatIf
 from ..format import seconds_column
 from ..views.what_if import changes_text
 from .figures import LANE, LEFT, PLOT, SERIES, Bar, Label, StudyFigure, axis, lane_name
@@ -51,7 +51,7 @@ def _parts(row: Prediction, y: float, scale: float) -> Iterator[Bar]:
             x += seconds * scale
 
 
-def _line(seconds: Interval, y: float, scale: float, what: str) -> Bar:
+def _line(seconds: PredictedValue, y: float, scale: float, what: str) -> Bar:
     note = f"{what}: {seconds.value:,.3f} s ({seconds.low:,.3f} to {seconds.high:,.3f})"
     return Bar(LEFT + seconds.low * scale, y, (seconds.high - seconds.low) * scale, 2, _INK, note)
 

@@ -1,7 +1,7 @@
 """Texts of `scrtune study --what-if`, the same on the terminal and on the page."""
 
 from ...intents.events import Values
-from ...replay.what_if.rows import Importance, Interval, Prediction, WhatIf
+from ...replay.what_if.rows import Importance, PredictedValue, Prediction, WhatIf
 from ...units import bytes_text, count_text
 from ..format import seconds_column, value_text
 
@@ -39,7 +39,7 @@ def survives_text(row: Prediction) -> str:
     return "all" if row.survives is None else str(row.survives)
 
 
-def interval_text(seconds: Interval | None) -> str:
+def interval_text(seconds: PredictedValue | None) -> str:
     """Return a predicted value with its interval."""
     if seconds is None:
         return "-"

@@ -11,7 +11,7 @@ from ...intents.events import Value, Values
 from ...intents.observe.redundancy import effective
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
 from ...intents.tune.belief.model import Shape
-from .evidence import FACTS, Evidence, is_flushed
+from .evidence import FACTS, RunEvidence, is_flushed
 from .fit import Case
 
 PARAMETERS = tuple(sorted(DEFAULTS.keys() - {"SCR_FLUSH_WIDTH"}))
@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
     job: Values
 
 
-def domains(like: Evidence, runs: Iterable[Evidence], asked: Domains) -> dict[str, tuple[Value, ...]]:
+def domains(like: RunEvidence, runs: Iterable[RunEvidence], asked: Domains) -> dict[str, tuple[Value, ...]]:
     """Return the values of each parameter that varies: those of `asked`, or of a grid if it names none.
 
     Raises ValueError for what the model does not know, and for more settings than anybody reads.
@@ -46,7 +46,7 @@ def domains(like: Evidence, runs: Iterable[Evidence], asked: Domains) -> dict[st
     return found
 
 
-def _grid(like: Evidence, runs: Sequence[Evidence]) -> dict[str, tuple[Value, ...]]:
+def _grid(like: RunEvidence, runs: Sequence[RunEvidence]) -> dict[str, tuple[Value, ...]]:
     """Return the values that runs had, and others that are worth a look."""
     shape = like.shape
 
@@ -68,7 +68,7 @@ def _grid(like: Evidence, runs: Sequence[Evidence]) -> dict[str, tuple[Value, ..
     }
 
 
-def candidates(like: Evidence, varied: Domains) -> list[Candidate]:
+def candidates(like: RunEvidence, varied: Domains) -> list[Candidate]:
     """Return all settings that `varied` makes of those of `like`, each effect once; those of `like` first."""
     had = set(relevant(like.settings, like.shape)) if like.with_scr else set()
     own = {
@@ -86,7 +86,7 @@ def candidates(like: Evidence, varied: Domains) -> list[Candidate]:
     return list(found.values())
 
 
-def candidate(like: Evidence, chosen: Values, shape: Shape, job: Values) -> Candidate:
+def candidate(like: RunEvidence, chosen: Values, shape: Shape, job: Values) -> Candidate:
     """Return `chosen` laid over the settings of `like`, in a job of `shape`."""
     settings = like.settings | chosen
     shown = {name: settings[name] for name in relevant(settings, shape)}

@@ -38,7 +38,7 @@ _NS = 1e9
 _UNKNOWN_INTERVAL_S = 100.0
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class RunEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """A run as the model sees it: `settings` are complete, `said` what somebody said of it.
 
     `checkpoint_s` is the mean of a checkpoint's slowest thread, `spread` its standard error relative to it;
@@ -100,7 +100,7 @@ def value_of(name: str, text: str) -> Value:
     return value if name == "interval" else int(value)
 
 
-def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evidence:
+def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> RunEvidence:
     """Return what `run` shows; `row` and `checkpoints`, at least one, are those of its study.
 
     Raises ValueError for settings that are none.
@@ -126,7 +126,7 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evi
     is_beside = is_asynchronous(settings)
     io_s = _longest_s(table, saving) / len(checkpoints)
     is_whole = 0 < io_s < mean_s and not row.loads and (is_beside or not is_flushed(settings))
-    return Evidence(
+    return RunEvidence(
         run=run.name,
         settings=settings,
         said=said,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ...intents.events import Values
 from ...intents.settings import flush_every, is_asynchronous
 from ...intents.tune.belief.model import GIB, LOWEST, PRIORS, Array, Parts, Prior, Rates, Shape, predict
-from .evidence import Evidence, is_flushed
+from .evidence import RunEvidence, is_flushed
 
 OWN_PRIORS = {
     "serialise_bytes_per_s": Prior(4 * GIB, 1.5),
@@ -73,7 +73,7 @@ class Fit(NamedTuple):
     without: Sequence[Array]
 
 
-def case_of(run: Evidence) -> Case:
+def case_of(run: RunEvidence) -> Case:
     """Return the case that `run` was."""
     return Case(run.settings, run.shape, run.largest_file, run.with_scr)
 
@@ -122,7 +122,7 @@ def _flushes(
     found["contention"][places] = flushed * parts.slowdown_s / every
 
 
-def fit_runs(runs: Sequence[Evidence]) -> Fit:
+def fit_runs(runs: Sequence[RunEvidence]) -> Fit:
     """Return the rates that fit `runs`, and those that fit all but each one of them, in their order."""
     few = min(_MEMBERS, max(_FEWEST, _COLUMNS // len(runs) // 2 * 2))
     sizes = [_MEMBERS, *([few] * len(runs) if len(runs) > 1 else [])]
@@ -177,7 +177,7 @@ class _Measured:
         return np.asarray(noise * self._weights)
 
 
-def measures(run: Evidence) -> dict[str, float | None]:
+def measures(run: RunEvidence) -> dict[str, float | None]:
     """Return what `run` shows, in the order of :class:`Costs`."""
     return {"checkpoint": run.checkpoint_s, "outside": run.outside_s, "flush": run.flush_s}
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...intents.settings import DEFAULTS
 from .candidates import relevant
-from .evidence import FACTS, Evidence
+from .evidence import FACTS, RunEvidence
 
 _FEWEST = 4
 """Runs; of fewer a forest learns nothing."""
@@ -14,7 +14,7 @@ _TREES, _REPEATS, _SEED = 100, 10, 1
 WITH_SCR = "with SCR"
 
 
-def permuted(runs: Sequence[Evidence]) -> dict[str, float]:
+def permuted(runs: Sequence[RunEvidence]) -> dict[str, float]:
     """Return the permutation importance (L. Breiman 2001) of each parameter that differs between `runs`.
 
     Of a forest of regression trees for the logarithm of a checkpoint's seconds, as shares of 1. Empty for
@@ -37,7 +37,7 @@ def permuted(runs: Sequence[Evidence]) -> dict[str, float]:
     return dict(zip(features, (means / total).tolist(), strict=True)) if total > 0 else {}
 
 
-def why_none(runs: Sequence[Evidence]) -> str:
+def why_none(runs: Sequence[RunEvidence]) -> str:
     """Return why nothing is known of what mattered in `runs`."""
     if len(runs) < _FEWEST:
         return f"Which parameters mattered in the runs: not told by fewer than {_FEWEST}"
@@ -46,7 +46,7 @@ def why_none(runs: Sequence[Evidence]) -> str:
     return "Which parameters mattered in the runs needs scikit-learn: pip install 'scrtune[what-if]'"
 
 
-def _differing(runs: Sequence[Evidence]) -> dict[str, list[str]]:
+def _differing(runs: Sequence[RunEvidence]) -> dict[str, list[str]]:
     """Return the values of what differs between runs in which it has an effect, as texts; else empty ones."""
     effects = [set(relevant(run.settings, run.shape)) if run.with_scr else set() for run in runs]
     rows = {WITH_SCR: ["yes" if run.with_scr else "no" for run in runs]}

@@ -23,10 +23,10 @@ from ...intents.tune.belief.model import LOWEST, Array
 from ..study import Run
 from ..study_rows import Study
 from .candidates import Candidate, Domains, candidates, domains, relevant
-from .evidence import FACTS, Evidence, evidence, is_flushed, kind_of
+from .evidence import FACTS, RunEvidence, evidence, is_flushed, kind_of
 from .fit import NAMES, NOISE, PRIORS_OF_RUNS, case_of, costs, fit_runs, measures
 from .importance import permuted, why_none
-from .rows import HeldOut, Importance, Interval, Prediction, Rate, WhatIf
+from .rows import HeldOut, Importance, PredictedValue, Prediction, Rate, WhatIf
 
 _Z = 1.6448536269514722
 """SDs from the middle of a normal distribution to the ends of 90 % of it (:data:`.rows.CONFIDENCE`)."""
@@ -84,7 +84,7 @@ def what_if(
     )
 
 
-def _evidence(runs: Sequence[Run], found: Study) -> list[Evidence]:
+def _evidence(runs: Sequence[Run], found: Study) -> list[RunEvidence]:
     """Return what runs show that have checkpoints and bytes in a tier. Raises ValueError without any."""
     rows = {row.name: row for row in found.runs}
     seen = []
@@ -104,8 +104,8 @@ class _Model:
 
     def __init__(
         self,
-        like: Evidence,
-        runs: Sequence[Evidence],
+        like: RunEvidence,
+        runs: Sequence[RunEvidence],
         rates: Array,
         stated_rates: Array,
         wider: Mapping[str, float],
@@ -131,7 +131,7 @@ class _Model:
                 nearest[key] = changes, each
         return [each for _, each in nearest.values()]
 
-    def ranked(self, compared: Sequence[Candidate], base: Evidence) -> Iterator[Prediction]:
+    def ranked(self, compared: Sequence[Candidate], base: RunEvidence) -> Iterator[Prediction]:
         """Yield the predictions, the cheapest first."""
         found = costs([each.case for each in compared], self._stated)
         base_s = costs([case_of(base)], self._rates).checkpoint_s[0]
@@ -156,14 +156,14 @@ class _Model:
         own: Values = self._like.settings if self._like.with_scr else {}
         return {name: value for name, value in each.shown.items() if own.get(name) != value}
 
-    def _difference(self, base_s: Array, cost_s: Array) -> Interval:
+    def _difference(self, base_s: Array, cost_s: Array) -> PredictedValue:
         """Return how much more a checkpoint costs than one of the base: the noise of both is in it."""
         middle, half = float(np.median(cost_s - base_s)), _half(cost_s - base_s)
         noise_s = _Z * NOISE["checkpoint"] * float(np.hypot(np.median(base_s), np.median(cost_s)))
         wide = self._wider["checkpoint"] * (half**2 + noise_s**2) ** 0.5
-        return Interval(middle, middle - wide, middle + wide)
+        return PredictedValue(middle, middle - wide, middle + wide)
 
-    def _with(self, each: Candidate) -> list[Evidence]:
+    def _with(self, each: Candidate) -> list[RunEvidence]:
         """Return the runs that had the settings of a candidate in the same job and on the same storage."""
         if each.job or self._stated is not self._rates:
             return []
@@ -206,12 +206,12 @@ def _importances(
     return sorted(rows, key=lambda row: (-row.worth_s, -(row.permuted or 0.0)))
 
 
-def interval(drawn: Array, measure: str, wider: Mapping[str, float]) -> Interval:
+def interval(drawn: Array, measure: str, wider: Mapping[str, float]) -> PredictedValue:
     """Return the median of what members predict, and the interval of what a run would show."""
     logs = np.log(np.maximum(drawn, LOWEST))
     half = wider[measure] * (_half(logs) ** 2 + (_Z * NOISE[measure]) ** 2) ** 0.5
     middle = float(np.median(drawn))
-    return Interval(middle, middle * float(np.exp(-half)), middle * float(np.exp(half)))
+    return PredictedValue(middle, middle * float(np.exp(-half)), middle * float(np.exp(half)))
 
 
 def _half(values: Array) -> float:
@@ -226,7 +226,7 @@ def _survives(each: Candidate) -> int | None:
 
 
 def _held_out(
-    index: int, run: Evidence, runs: Sequence[Evidence], without: Sequence[Array]
+    index: int, run: RunEvidence, runs: Sequence[RunEvidence], without: Sequence[Array]
 ) -> Iterator[HeldOut]:
     if not without:
         return
@@ -256,12 +256,12 @@ def _wider(held_out: Sequence[HeldOut]) -> dict[str, float]:
     return factors
 
 
-def _true_share(like: Evidence) -> float:
+def _true_share(like: RunEvidence) -> float:
     """Return by how much a node writes less than if all its ranks were as heavy as the heaviest."""
     return like.node_bytes / like.shape.node_bytes
 
 
-def _as_stated(rates: Array, like: Evidence, stated: Stated) -> Array:
+def _as_stated(rates: Array, like: RunEvidence, stated: Stated) -> Array:
     """Return `rates` with those of the stated storage in place of the fitted ones."""
     if stated == Stated():
         return rates
@@ -272,16 +272,16 @@ def _as_stated(rates: Array, like: Evidence, stated: Stated) -> Array:
     return changed
 
 
-def _rates(rates: Array, like: Evidence) -> Iterator[Rate]:
+def _rates(rates: Array, like: RunEvidence) -> Iterator[Rate]:
     for name, logs in zip(NAMES, rates, strict=True):
         share = _true_share(like) if name in {"cache_bytes_per_s", "prefix_bytes_per_s"} else 1.0
         low, middle, high = (np.exp(np.quantile(logs, [0.05, 0.5, 0.95])) * share).tolist()
         is_learnt = _half(logs) / _Z < _LEARNT * PRIORS_OF_RUNS[name].spread
-        yield Rate(name=name, value=Interval(middle, low, high), is_learnt=is_learnt)
+        yield Rate(name=name, value=PredictedValue(middle, low, high), is_learnt=is_learnt)
 
 
 def _notes_of_runs(
-    found: Study, runs: Sequence[Evidence], like: Evidence, held_out: Sequence[HeldOut]
+    found: Study, runs: Sequence[RunEvidence], like: RunEvidence, held_out: Sequence[HeldOut]
 ) -> Iterator[str]:
     if not like.with_scr:
         yield "No run has SCR: what its files and copies cost is assumed"
@@ -305,7 +305,7 @@ def _notes_of_runs(
         yield f"No other run writes to the same place as {', '.join(alone)} with the same scheme"
 
 
-def _notes_of_ranks(rows: Sequence[Prediction], like: Evidence, asked: Domains) -> Iterator[str]:
+def _notes_of_ranks(rows: Sequence[Prediction], like: RunEvidence, asked: Domains) -> Iterator[str]:
     shown = {name for row in rows for name in row.settings}
     if idle := sorted(asked.keys() - {*FACTS} - shown):
         yield f"No effect with the other settings of {like.run}: {', '.join(idle)}; vary those as well"

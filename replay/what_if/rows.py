@@ -12,7 +12,7 @@ FEW = 15
 _WAY = ("SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_FLUSH", "SCR_FLUSH_TYPE", "SCR_FLUSH_ASYNC")
 
 
-class Interval(msgspec.Struct, frozen=True):
+class PredictedValue(msgspec.Struct, frozen=True):
     """A predicted value, and the ends of its interval."""
 
     value: float
@@ -34,9 +34,9 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     settings: Values
     changes: Values
-    checkpoint_s: Interval
-    difference_s: Interval
-    flush_s: Interval | None
+    checkpoint_s: PredictedValue
+    difference_s: PredictedValue
+    flush_s: PredictedValue | None
     parts_s: dict[str, float]
     survives: int | None
     source: str
@@ -53,7 +53,7 @@ class HeldOut(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     measure: str
     measured_s: float
-    predicted_s: Interval
+    predicted_s: PredictedValue
     has_kin: bool
 
     @property
@@ -94,7 +94,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     """A rate of the model: what is believed of it, and whether the runs or only assumptions say so."""
 
     name: str
-    value: Interval
+    value: PredictedValue
     is_learnt: bool
 
 

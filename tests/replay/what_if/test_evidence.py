@@ -9,7 +9,7 @@ from scrtune.intents.trace.rows import Amount
 from scrtune.replay.scan import read_table
 from scrtune.replay.study import Run, study
 from scrtune.replay.table import AccessKey, ActivityKey, JobThread, ThreadSpan, TraceTable
-from scrtune.replay.what_if.evidence import Evidence, evidence, value_of
+from scrtune.replay.what_if.evidence import RunEvidence, evidence, value_of
 
 from ...support.recorded_study import runs
 
@@ -17,12 +17,12 @@ TRACES = Path(__file__).parents[2] / "data" / "traces"
 RANK_BYTES = LAYERS * LAYER_BYTES + OPTIMIZER_BYTES
 
 
-def seen(name: str, **settings: str) -> Evidence:
+def seen(name: str, **settings: str) -> RunEvidence:
     (run,) = runs([name], with_settings=False)
     return of(Run(name=run.name, table=run.table, settings=settings))
 
 
-def of(run: Run) -> Evidence:
+def of(run: Run) -> RunEvidence:
     found = study([run])
     return evidence(run, found.runs[0], found.checkpoints)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.belief.model import GIB, Shape
-from scrtune.replay.what_if.evidence import Evidence
+from scrtune.replay.what_if.evidence import RunEvidence
 from scrtune.replay.what_if.fit import NAMES, PRIORS_OF_RUNS, Case, case_of, costs, fit_runs
 
 SHAPE = Shape(
@@ -106,12 +106,12 @@ def test_the_parts_are_the_whole_and_none_is_negative(
     assert found.checkpoint_s == pytest.approx(sum(found.parts.values()))
 
 
-def simulated(spread: Sequence[float], noise: float) -> list[Evidence]:
+def simulated(spread: Sequence[float], noise: float) -> list[RunEvidence]:
     """A run for each of the settings, made by the model with these rates, and noise."""
     found = costs([Case(each, SHAPE, 0.3) for each in SETTINGS], rates(spread))
     rng = np.random.default_rng(7)
     return [
-        Evidence(
+        RunEvidence(
             run=str(index),
             settings=chosen,
             said={},
