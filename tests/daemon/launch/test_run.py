@@ -574,7 +574,9 @@ def test_what_an_earlier_run_decided_comes_back_with_its_daemon(place: Place) ->
     assert place.run(sys.executable, "-c", APPLICATION).returncode == 0
     job = SettingsObserved(engine="embedded", ranks=1, nodes=1, settings={}, sources={})
     with_settings = APPLICATION.replace("emitter.close", f"emitter.emit({job!r})\nemitter.close")
-    imports = "from scrtune.intents.events import SettingsObserved\n"
+    imports = (
+        "from scrtune.intents.declared import Declared\nfrom scrtune.intents.events import SettingsObserved\n"
+    )
     place.run(sys.executable, "-c", imports + with_settings)
     published = place.paths.decision.read_bytes()
     process = place.start("sh", "-c", f"[ ! -e {place.paths.decision} ] && echo aside; {HOLD}")
