@@ -7,6 +7,7 @@ import re
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{0,9})?|\.\d{1,9})\s*([a-z]*)", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})\s*(?:([kmgt])(i?))?b?", re.ASCII)
 _TWO_MINUTES_S = 120
 _TEN_YEARS_S = 10 * 365 * 86_400.0
 
@@ -17,6 +18,17 @@ def parse_duration_s(text: str) -> float:
     if match is None or match[2] not in _UNITS_S or float(match[1]) <= 0:
         raise ValueError(f"{text!r} is not a duration: write 600 (seconds), 10m or 10min, 2.5h or 1d")
     return float(match[1]) * _UNITS_S[match[2]]
+
+
+def parse_rate(text: str) -> float:
+    """Return the bytes a second of ``4GiB/s`` or ``500MB``; above 0. Raises ValueError."""
+    match = _SIZE.fullmatch(text.strip().lower().removesuffix("/s"))
+    rate = (
+        float(match[1]) * (1024 if match[3] else 1000) ** (" kmgt".index(match[2] or " ")) if match else 0.0
+    )
+    if rate <= 0:
+        raise ValueError(f"{text!r} is not a rate: write 4GiB/s or 500MB/s")
+    return rate
 
 
 def seconds_text(seconds: float) -> str:

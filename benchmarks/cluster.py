@@ -3,7 +3,7 @@
     python benchmarks/cluster.py [--slurm 1,2,4,8,16] [--nodes 1024,10000] [--seconds 20] [--json]
 
 With ``--slurm`` each number of nodes is a private Slurm on this machine, whose daemons `scrtune run` starts:
-one process a node says that it is a rank, rank 0 describes the job. Nodes are simulated, cores are not: beyond
+one process a node says that it is a rank, rank 0 describes the job. Nodes are simulated, cores are not: past
 a few nodes their processes wait for each other, and times are upper bounds. One node is the baseline.
 
 With ``--nodes`` a real daemon leads, and another process speaks for all other nodes over 32 real connections:

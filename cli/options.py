@@ -158,7 +158,7 @@ class Probed:
     """The option of the commands that start daemons, by which nothing is measured but the job."""
 
     no_probe: bool = option(
-        "--no-probe", "Do not measure the rates of the cache, of memory and of XOR at the start."
+        "--no-probe", "Do not measure the cache, memory and XOR at the start, nor ask what the prefix is on."
     )
 
 

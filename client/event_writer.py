@@ -2,13 +2,13 @@
 
 from collections import deque
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
-from ..goodput.events import GoodputEvent
 from ..goodput.log.line_log import WAITING_LIMIT
 from ..goodput.log.line_writer import CLOSE_LIMIT_S, GATHER_S, LineWriter
-from ..intents.events import EventsLost
+from ..intents.events import Event, EventsLost
 from .engine import say
 from .transport.sender import Emitter
 
@@ -52,12 +52,12 @@ class EventWriter(LineWriter):
             say(lost)
         return lost
 
-    def _line(self, item: bytes | GoodputEvent) -> bytes:
+    def _line(self, item: bytes | msgspec.Struct) -> bytes:
         if isinstance(item, bytes):
             return item
         line = self._encode(item)[:-1] + self._tail
         if self._emitter is not None:
-            self._emitter.emit(item)
+            self._emitter.emit(cast(Event, item))
         return line
 
     def _write_lines(self) -> None:

@@ -12,8 +12,9 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
+from math import isfinite
 from pathlib import Path
-from typing import SupportsInt
+from typing import SupportsFloat, SupportsInt
 
 import msgspec
 from typing_extensions import Self
@@ -36,13 +37,15 @@ from ..goodput.events import (
 from ..goodput.log.line_log import WAITING_LIMIT, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.readers.ml_goodput import checkpoint_name, elastic_wait_kind
-from ..goodput.validation import defect, is_near, is_within_bounds
+from ..goodput.validation import LARGEST_S, defect, is_near, is_within_bounds
+from ..intents.events import MetricObserved
 from .event_writer import EventWriter
 from .paths import NO_JOB_ID, JobPaths, job_id_from_environment, writer_from_environment
 from .transport.sender import Emitter
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GoodputEvent).decode
+_LONGEST_NAME = 256
 
 
 def epoch_seconds(moment: Moment) -> float:
@@ -238,6 +241,22 @@ class Recorder(PeerNames):
             )
         )
 
+    def record_metric(self, name: str, value: SupportsFloat, step: int, at: Moment = None) -> None:
+        """Record a measured value that shall not grow without bounds, such as the loss, at `step`.
+
+        NaN and infinities are worth recording, too. The daemon says when it diverges, and from which
+        checkpoint on (``scrtune status``); of what shall not fall record the negative.
+        """
+        self._make(
+            lambda: MetricObserved(
+                name=str(name)[:_LONGEST_NAME],
+                value=_finite(value),
+                step=_whole(step),
+                time_s=epoch_seconds(at),
+                writer=self.writer,
+            )
+        )
+
     def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
         """Wait up to `timeout_s` until the log has all that was recorded; return whether it has."""
         return self._writer.flush(timeout_s)
@@ -259,7 +278,7 @@ class Recorder(PeerNames):
             kind, name = "custom", kind
         self._make(lambda: event(kind=kind, time_s=epoch_seconds(at), name=str(name), writer=self.writer))
 
-    def _make(self, event: Callable[[], GoodputEvent]) -> None:
+    def _make(self, event: Callable[[], GoodputEvent | MetricObserved]) -> None:
         if not self._enabled:
             return
         try:
@@ -303,6 +322,12 @@ def _whole(number: SupportsInt) -> int:
     if not is_within_bounds(value):
         raise OverflowError(f"{value!r:.100} is no number of anything")
     return value
+
+
+def _finite(value: SupportsFloat) -> float | None:
+    """Return the number within the bounds of an event; None for what is no finite one."""
+    number = float(value)
+    return max(-LARGEST_S, min(LARGEST_S, number)) if isfinite(number) else None
 
 
 def _checked(event: GoodputEvent) -> GoodputEvent:

@@ -17,6 +17,7 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
+from .allocation import AllocationWatch
 from .cluster.role import Role
 from .control import Control
 from .executor import Executor
@@ -28,7 +29,7 @@ from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
-from .probe.process import ProbeProcess
+from .probe.probes import Probes
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView
@@ -44,7 +45,7 @@ _LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
-# digests of the trace and observations of the node become rarer with the daemon's age, within these bounds
+# digests of the trace and observations of the node become rarer with the age of the run, within these bounds
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
 # a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
@@ -73,8 +74,9 @@ class Daemon:
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
-        self._probe = ProbeProcess(options.paths.host)
+        self._probes = Probes(options.paths.host)
         self._is_probe_due = options.probe
+        self._allocation = AllocationWatch()
         self._memory = JobMemory(options)
         self._control: Control
         self._monitor: Monitor
@@ -131,6 +133,7 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
+        self._allocation.recall(self._pipeline.allocation)
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
             self.publish()
@@ -228,7 +231,7 @@ class Daemon:
         """Return the same for a node alone: to no tick that would find nothing to do."""
         if self._packed_s is not None:
             return 0.0
-        is_busy = self._executor.unfinished or self._probe.is_running
+        is_busy = self._executor.unfinished or self._probes.is_running or self._allocation.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
         return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
@@ -294,7 +297,8 @@ class Daemon:
         digest = self._ingest.digest()
         if digest is not None:
             self._role.seen_here(digest)
-        self._take_probe()
+        self._take_probes()
+        self._look_at_allocation(time_s)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
@@ -339,21 +343,33 @@ class Daemon:
             self._flush()  # what is published must not be forgotten when we are killed
             self._executor.perform(self._role.ours(effects), now)
         if isinstance(event, SettingsObserved):
+            self._started_s, self._next_look_s = time.monotonic(), 0.0  # of this run: much is new again
             self._probe_once(event, now)
+            self._allocation.ask()
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
-        """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
-        if not self._is_probe_due or not job.cache:
+        """Start the probes where a job's rank 0 is, unless an earlier daemon of the job has their results."""
+        if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        if not self._pipeline.is_probed(self._options.paths.host):
-            failed = self._probe.start(job.cache, self._node.ranks(job), now)
+        pipeline, probes = self._pipeline, self._probes
+        is_probed = pipeline.is_probed(self._options.paths.host)
+        rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
+        found = None if pipeline.targets or not self._role.decides else probes.find_targets(job, now)
+        for failed in (rates, found):
             if failed is not None:
                 self._role.seen_here(failed)
 
-    def _take_probe(self) -> None:
-        if (probed := self._probe.take(self._clock())) is not None:
+    def _take_probes(self) -> None:
+        for probed in self._probes.take(self._clock()):
             self._role.seen_here(probed)
+
+    def _look_at_allocation(self, time_s: float) -> None:
+        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
+        if self._pipeline.job is None or not self._role.decides:
+            return
+        if (seen := self._allocation.look(time_s, self._clock())) is not None:
+            self.handle(seen)
 
     def _flush(self) -> None:
         had_room = not self._journal.error
@@ -364,8 +380,9 @@ class Daemon:
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""
         self._is_probe_due = False
-        self._take_probe()
-        self._probe.close()
+        self._take_probes()
+        self._probes.close()
+        self._allocation.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():

@@ -3,22 +3,28 @@
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 import psutil
+from msgspec import structs
 
 from ..client.paths import JobPaths
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved
+from .machine import Machine
 
 _MAX_PROCESSES = 1024  # of one job on one node: each costs a few system calls
+_MAX_THREADS = 4096  # of all of them: a system call each
 _LIBSCR = re.compile(r"/libscr(?!tune)[^/\n]*\.so")
 
 
 class NodeObserver:
     """Observes the node now and then; CPU use is measured from one observation to the next."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str, machine: Machine | None = None) -> None:
         self._host = host
+        self._machine = machine or Machine()
         self._processes: dict[int, psutil.Process] = {}
         psutil.cpu_percent(None)  # the first call only sets psutil's own mark
 
@@ -33,13 +39,20 @@ class NodeObserver:
         uses = tuple(use for pid in wanted if (use := self._use(pid)) is not None)
         # the CPUs the job may use: ours (an allocation's cpuset binds us too) and those of its processes
         cpus = {*os.sched_getaffinity(0), *(cpu for use in uses for cpu in use.cpus)}
+        limits = self._machine.limits()
+        memory_bytes = int(psutil.virtual_memory().available)
         return NodeObserved(
             host=self._host,
             cpus=tuple(sorted(cpus)),
-            processes=uses,
+            processes=_with_threads(uses, len(cpus)),
             cores_busy=psutil.cpu_percent(None) / 100 * (psutil.cpu_count() or 1),
-            memory_available_bytes=int(psutil.virtual_memory().available),
+            memory_available_bytes=(
+                memory_bytes if limits.memory_bytes is None else min(memory_bytes, limits.memory_bytes)
+            ),
             cache_free_bytes=_free_bytes(cache),
+            siblings=self._machine.siblings,
+            numa=self._machine.numa,
+            core_limit=limits.cores,
         )
 
     def _use(self, pid: int) -> ProcessUse | None:
@@ -49,11 +62,11 @@ class NodeObserver:
             if process is None or not known:
                 process = self._processes[pid] = psutil.Process(pid)
             cores_used = process.cpu_percent(None) / 100
-            cpus = tuple(sorted(process.cpu_affinity()))
+            cpus, name = tuple(sorted(process.cpu_affinity())), process.name()
         except (psutil.Error, OSError, ValueError, OverflowError):  # the last two: a number that is no pid
             self._processes.pop(pid, None)
             return None
-        return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used) if known else None
+        return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used, name=name) if known else None
 
 
 class Ranks:
@@ -101,6 +114,27 @@ class JobNode:
     def ranks(self, job: SettingsObserved) -> int:
         """Return how many ranks are here; where none is found, the mean of all nodes."""
         return len(self._ranks.pids(job)) or -(-job.ranks // max(1, job.nodes))
+
+
+def _with_threads(uses: tuple[ProcessUse, ...], cpus: int) -> tuple[ProcessUse, ...]:
+    """Return `uses` with the CPUs that other threads are bound to, on a node that has so many."""
+    left, found = _MAX_THREADS, []
+    for use in uses:
+        masks = _thread_masks(use.pid, left)
+        left -= len(masks)
+        bound = {cpu for mask in masks if len(mask) < cpus for cpu in mask}
+        found.append(structs.replace(use, thread_cpus=tuple(sorted(bound - {*use.cpus}))))
+    return tuple(found)
+
+
+def _thread_masks(pid: int, most: int) -> list[set[int]]:
+    """Return the affinity masks of the process's threads, as many as may be asked for."""
+    masks = []
+    with suppress(OSError, ValueError):  # it has ended
+        for tid in islice(os.listdir(f"/proc/{pid}/task"), max(0, most)):  # noqa: PTH208 - names are enough
+            with suppress(OSError):  # the thread has
+                masks.append(os.sched_getaffinity(int(tid)))
+    return masks
 
 
 def _free_bytes(directory: str) -> int:

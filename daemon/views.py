@@ -70,10 +70,15 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
-    """Another node of the job as the leader hears it: how old its last word is, and its clock's lead."""
+    """Another node of the job as the leader hears it.
+
+    `age_s` is how old its last word is, `digest_age_s` its last digest (None: there was none); its clock is
+    `ahead_s` of the leader's.
+    """
 
     host: str
     age_s: float
+    digest_age_s: float | None = None
     is_lost: bool = False
     ahead_s: float = 0.0
 
@@ -138,6 +143,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
     """Whose daemon decided since when, in a job of several nodes."""
+    divergence: str = ""
+    """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,6 +326,7 @@ def status_view(
         savings=_savings(pipeline),
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
+        divergence=pipeline.divergence,
     )
 
 

@@ -61,6 +61,15 @@ class Tier(TextEnum):
     OTHER = "other"
 
 
+class Content(TextEnum):
+    """What a file of a checkpoint holds, as far as its name says (:func:`.trace.digest.content_of`)."""
+
+    OPTIMIZER = "optimizer"
+    LAYER = "layer"
+    MODEL = "model"
+    OTHER = "other"
+
+
 class Operation(TextEnum):
     """The kind of a call on a file."""
 
@@ -118,10 +127,11 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """The accesses of one kind in one tier, within one digest.
+    """The accesses of one kind in one tier, within one digest, to files of one content.
 
-    `tier` is a :class:`Tier`, `op` an :class:`Operation`. `sizes` counts accesses by their exact size in
-    bytes, `seconds` sums their durations by the same key. `threads` is the number of threads seen.
+    `tier` is a :class:`Tier`, `op` an :class:`Operation`, `content` a :class:`Content`. `sizes` counts
+    accesses by their exact size in bytes, `seconds` sums their durations by the same key. `threads` is the
+    number of threads seen.
     """
 
     tier: str
@@ -134,6 +144,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     threads: int = 1
     sizes: dict[int, int] = {}
     seconds: dict[int, float] = {}
+    content: str = Content.OTHER
 
 
 class SpanKind(TextEnum):
@@ -184,15 +195,27 @@ class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True)
 
 
 class ProcessUse(msgspec.Struct, frozen=True, kw_only=True):
-    """One process of the application on this node: its affinity mask and how many cores it kept busy."""
+    """One process of the application on this node: its affinity mask and how many cores it kept busy.
+
+    The mask is that of its first thread; `thread_cpus` are the CPUs in those of its other threads, as far as
+    they are bound to fewer than the node has.
+    """
 
     pid: int
     cpus: tuple[int, ...]
     cores_used: float = 0.0
+    name: Name = ""
+    """Of its program."""
+    thread_cpus: tuple[int, ...] = ()
 
 
 class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=True):
-    """This node, as psutil saw it over the last interval."""
+    """This node, as psutil saw it over the last interval.
+
+    `siblings` are the CPUs of each core that has several hyperthreads, `numa` those of each NUMA node; both
+    are empty where that is not known. `core_limit` is how many CPUs the cgroup lets the job keep busy at
+    once, 0 without a limit; the available memory is within the cgroup's, too.
+    """
 
     host: str
     cpus: tuple[int, ...]
@@ -202,6 +225,9 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     memory_available_bytes: int = 0
     cache_free_bytes: int = 0
     source: str = "psutil"
+    siblings: tuple[tuple[int, ...], ...] = ()
+    numa: tuple[tuple[int, ...], ...] = ()
+    core_limit: float = 0.0
 
 
 class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):
@@ -223,11 +249,47 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     problem: str = ""
 
 
+class FileSystem(TextEnum):
+    """The kinds of file systems that are told apart."""
+
+    LUSTRE = "lustre"
+    GPFS = "gpfs"
+    BEEGFS = "beegfs"
+    NFS = "nfs"
+    MEMORY = "memory"
+    LOCAL = "local"
+    OTHER = "other"
+
+
+class StorageTargetsObserved(msgspec.Struct, frozen=True, tag="storage_targets_observed", kw_only=True):
+    """What the prefix directory is on; 0 and empty: not known, `problem` says why.
+
+    `file_system` is a :class:`FileSystem`, `mount_type` what the mount calls it. `targets` are the storage
+    targets: Lustre's OSTs, GPFS's disks, 1 where there are no several. New files in the directory get
+    `stripe_count` stripes (-1: one on each target) of `stripe_bytes`; where there are no stripes, that is the
+    size of a block or of a request. In a progressive layout the stripes grow with a file.
+    """
+
+    host: str
+    file_system: str = ""
+    mount_type: str = ""
+    mount: str = ""
+    targets: int = 0
+    stripe_count: int = 0
+    stripe_bytes: int = 0
+    is_progressive: bool = False
+    pool: str = ""
+    probe_s: float = 0.0
+    time_s: float = 0.0
+    problem: str = ""
+
+
 class AllocationObserved(msgspec.Struct, frozen=True, tag="allocation_observed", kw_only=True):
     """The allocation that the job runs in, as its scheduler shows it at `time_s`.
 
     `end_s` is its time limit in epoch seconds, 0: not known. `switches` has the switch that each host hangs
-    on, as far as there is a topology. `steps` are the names of the application's steps in it so far.
+    on, as far as there is a topology. `steps` are the application's steps in it so far, as far as they were
+    seen: each is ``number name``.
     """
 
     scheduler: Name
@@ -251,6 +313,19 @@ class LeaderChanged(msgspec.Struct, frozen=True, tag="leader_changed", kw_only=T
     host: Name
     term: Count
     why: Name = ""
+
+
+class MetricObserved(msgspec.Struct, frozen=True, tag="metric_observed", kw_only=True):
+    """The application measured something that shall not grow without bounds, such as its loss.
+
+    `value` is None where it is no finite number. `writer` is the process that says so.
+    """
+
+    name: Name
+    value: float | None
+    step: int
+    time_s: float
+    writer: Name = ""
 
 
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
@@ -305,9 +380,11 @@ Event = (
     | TraceDigest
     | NodeObserved
     | StorageProbed
+    | StorageTargetsObserved
     | AllocationObserved
     | NodeLeft
     | LeaderChanged
+    | MetricObserved
     | EventsLost
     | UserEdited
     | TuningSwitched

@@ -34,21 +34,23 @@ from .events import (
     EventsLost,
     KnowledgeRecalled,
     LeaderChanged,
+    MetricObserved,
     NodeLeft,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
+    StorageTargetsObserved,
     TraceDigest,
     TuningSwitched,
     UserEdited,
     Values,
 )
 from .mutability import RunMutability
-from .observe.intents import Intents, Observers
+from .observe.intents import Intents, Observers, Surroundings
 from .observe.nodes import NodeEvidence
 from .observe.observation import Observation, Observing
 from .rules.explain import LeverView
-from .rules.interval import Interval, in_force, interval, users_own
+from .rules.interval import in_force, interval, users_own
 from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
@@ -101,18 +103,22 @@ class Pipeline:
         self._observing = Observing()
         self._on = True
         self._held: Held | None = None
+        self._now_s = 0.0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
         self.counters.events += 1
+        self._now_s = now
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
                 effects = self._digest(event, now)
-            case NodeObserved() | StorageProbed() | AllocationObserved() | NodeLeft() | LeaderChanged():
-                self._surroundings(event, now)
-            case EventsLost():
-                self.counters.add_lost(event)
+            case NodeObserved() | StorageProbed() | NodeLeft():
+                self._node(event, now)
+            case StorageTargetsObserved() | AllocationObserved() | LeaderChanged() | EventsLost():
+                self._note(event, now)
+            case MetricObserved():
+                effects = self._metric(event)
             case SettingsObserved():
                 effects = self._settings(event, now)
             case UserEdited():
@@ -137,7 +143,10 @@ class Pipeline:
     def intents(self) -> Intents:
         """The intents so far."""
         failures = self._failures.failures
-        return self._observers.observe(self.job, self.settings, failures, self.allocation, self.recalled)
+        around = Surroundings(
+            failures=failures, allocation=self.allocation, recalled=self.recalled, now_s=self._now_s
+        )
+        return self._observers.observe(self.job, self.settings, around)
 
     @property
     def observation(self) -> Observation:
@@ -163,6 +172,8 @@ class Pipeline:
             probe=self.probe,
             allocation=self.allocation,
             recalled=self.recalled,
+            failures=self._failures.failures,
+            felt_s=self.tuner.felt_s if self.tuner else 0.0,
             mutability=mutability,
             start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
@@ -190,6 +201,11 @@ class Pipeline:
     def nodes(self) -> tuple[NodeEvidence, ...]:
         """What each node has said of itself, by host."""
         return self._observers.nodes.evidence()
+
+    @property
+    def targets(self) -> StorageTargetsObserved | None:
+        """What the prefix directory is on."""
+        return self._observers.targets
 
     @property
     def on(self) -> bool:
@@ -245,7 +261,7 @@ class Pipeline:
             return ()
         situation = self.situation
         demanded = (each for each, veto in declared(situation) if veto is None)
-        paced = self._interval(self.tuner, situation).proposal
+        paced = interval(situation).proposal
         return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
     def parameters(self) -> tuple[DerivedParameter, ...]:
@@ -257,7 +273,7 @@ class Pipeline:
         if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        return (*self.tuner.levers(situation), self._interval(self.tuner, situation).view)
+        return (*self.tuner.levers(situation), interval(situation).view)
 
     @property
     def _is_asked(self) -> bool:
@@ -276,40 +292,62 @@ class Pipeline:
             if any(coming.get(name) != value for name, value in each.changes.items())
         ]
 
-    def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
-        return interval(situation, tuner.felt_s, self._failures.failures)
-
     @property
     def pace(self) -> str:
         """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
         return absurd(self.job, self.settings, self.costs, self._failures.failures)
 
+    @property
+    def divergence(self) -> str:
+        """How the watched metric diverges; empty while it does not."""
+        found = self.intents.divergence
+        return found.sentence() if found.sign else ""
+
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _surroundings(
-        self, event: NodeObserved | StorageProbed | AllocationObserved | NodeLeft | LeaderChanged, now: float
+    def _note(
+        self, event: StorageTargetsObserved | AllocationObserved | LeaderChanged | EventsLost, now: float
     ) -> None:
+        match event:
+            case EventsLost():
+                self.counters.add_lost(event)
+            case StorageTargetsObserved():
+                self._observers.targets = event
+            case AllocationObserved():
+                self.allocation = event
+            case LeaderChanged():
+                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
+                del self.leaders[:-_REMEMBERED_LEADERS]
+
+    def _node(self, event: NodeObserved | StorageProbed | NodeLeft, now: float) -> None:
         match event:
             case NodeObserved():
                 self._look(event, now)
             case StorageProbed():
                 self._observers.add_probe(event, now)
-            case AllocationObserved():
-                self.allocation = event
             case NodeLeft():
                 self._observers.nodes.forget(event.host)
-            case LeaderChanged():
-                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
-                del self.leaders[:-_REMEMBERED_LEADERS]
 
     def _look(self, node: NodeObserved, now: float) -> None:
-        settings = self.settings
+        applied = self._applied
+        settings = applied.values or self.settings
         if is_holding := is_cached(settings):
-            flush = self._observers.flush(settings)
-            self._held = Held(flush.evidence.count, settings, 0, flush.checkpoint_bytes)
+            each_bytes = self._observers.flush(self.settings).checkpoint_bytes
+            self._held = Held(applied.cached, settings, 0, each_bytes)
         self._observers.add_node(node, now, is_cached=is_holding)
+
+    def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
+        """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
+        if not self._observers.add_metric(metric, self.job):
+            return
+        found = self.intents.divergence
+        if found.sign is None:
+            yield Tell(text=f"{found.sentence()} any more")
+        else:
+            back = f"; SCR_CURRENT={found.back_to} goes back to it" if found.back_to else ""
+            yield Tell(text=f"{found.sentence()}{back}", level="warning")
 
     @property
     def _held_now(self) -> Held | None:
@@ -401,7 +439,6 @@ class Pipeline:
             case JobStarted():
                 self._observing.started(event)
             case OutputCompleted():
-                self._observers.add_output(event)
                 self._observing.output(event, self.intents.buffers)
         if self.observation.on != was_on:
             yield Observe(on=self.observation.on)
@@ -436,7 +473,7 @@ class Pipeline:
                 self._observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
-                paced = self._interval(tuner, self.situation).proposal
+                paced = interval(self.situation).proposal
                 if paced is not None and self.on:
                     yield tuner.require([(paced, None)], now)
 

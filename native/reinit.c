@@ -130,7 +130,8 @@ bool reinit_safe(char why[WHY_LIMIT])
     if (configs.is_lost) {
         return fault(why, "the application's own SCR_Config settings could not be remembered");
     }
-    if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_purge", 1) != 0 || scr_int("scr_prefix_purge", 1) != 0 ||
+    /* a purge of the cache may be meant for the start alone (scrtune run --clean-start): `held` takes it out */
+    if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_prefix_purge", 1) != 0 ||
         scr_int("scr_global_restart", 1) != 0) {
         return fault(why, "a re-init would delete checkpoints with these settings of SCR");
     }

@@ -1,19 +1,20 @@
 """Run recorded traces through the pipeline of the live daemon, with the same rules."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 
 import msgspec
 
 from ..client.capture.scanner import new_scanner
-from ..goodput.events import JobStarted
+from ..goodput.events import JobStarted, OutputCompleted, RestartCompleted
 from ..intents.declared import Declared
-from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Tier, TraceDigest
+from ..intents.events import NodeObserved, Operation, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
+from .outputs import MOST_LINES, read_outputs, without_writes
 from .spans import TraceFindings, from_bursts, from_spans, writes
 from .traces import Summary, cut_at_gaps, find_traces, read_traces
 
@@ -72,7 +73,8 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     start_s = min((digest.start_s for digest in digests if digest.end_s > 0), default=0.0)
     end_s = max((digest.end_s for digest in digests), default=0.0)
     processes = tuple(sorted({process for digest in digests for process in digest.processes}))
-    ranks, nodes = max(1, len(processes)), shape.nodes or max(1, len({host for host, _ in processes}))
+    ranks = max(1, at_once(len(processes), summary.spans.values()))
+    nodes = shape.nodes or max(1, len({host for host, _ in processes}))
     pipeline.handle(JobStarted(time_s=start_s, ranks=ranks, nodes=nodes), start_s)
     resolved = resolve({}, shape.conf, None, shape.system_conf)
     observed = SettingsObserved(
@@ -90,11 +92,9 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     )
     pipeline.handle(observed, start_s)
     if shape.cores:
-        pipeline.handle(_node(shape.cores, processes, nodes), start_s)
-    for digest in digests:
-        pipeline.handle(digest, digest.end_s)
+        pipeline.handle(_node(shape.cores, processes[:ranks], nodes), start_s)
     found = find_checkpoints(paths, shape, digests)
-    for event in found.events(digests, ranks):
+    for event in _in_order(paths, shape, digests, found, ranks, summary.lines):
         pipeline.handle(event, event.end_s)
     problems = tuple(map(_without_environment, resolved.problems))
     return Replayed(
@@ -110,6 +110,44 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     )
 
 
+def at_once(processes: int, spans: Collection[tuple[float, float]]) -> int:
+    """Return how many of the `processes` ran at a time, where each has left a file with the times of `spans`.
+
+    A workflow has many short ones in its allocation; else it is all of them.
+    """
+    if len(spans) != processes:
+        return processes
+    starts, ends = ((start_s, -1) for start_s, _ in spans), ((end_s, 1) for _, end_s in spans)
+    # minus, so that of two at one time the one that begins comes before the one that ends
+    return -min(accumulate(change for _, change in sorted([*starts, *ends])), default=0)
+
+
+def _in_order(  # noqa: PLR0913, PLR0917 - what one reading of the traces has found
+    paths: Sequence[Path],
+    shape: JobShape,
+    digests: Sequence[TraceDigest],
+    found: TraceFindings,
+    ranks: int,
+    lines: int,
+) -> Iterator[TraceDigest | OutputCompleted | RestartCompleted]:
+    """Yield the digests, then outputs and restarts; of a short trace each output with what it wrote."""
+    events = found.events(digests, ranks)
+    if not found.saves or lines > MOST_LINES:
+        yield from digests
+        yield from events
+        return
+    outputs, rest = read_outputs(paths, _tiers(shape), found.saves)
+    yield from map(without_writes, digests)
+    yield rest
+    for event in events:
+        if isinstance(event, OutputCompleted):
+            output = outputs[event.dataset - 1]
+            yield output.told(event)
+            yield output.digest
+        else:
+            yield event
+
+
 def are_apart(merged: Sequence[MergedTraces]) -> bool:
     """Return whether traces follow each other without any overlap in time, as those of several runs do."""
     spans = sorted((each.start_s, each.end_s) for each in merged if each.end_s > 0)
@@ -117,8 +155,8 @@ def are_apart(merged: Sequence[MergedTraces]) -> bool:
 
 
 def _merged(path: Path, summary: Summary) -> MergedTraces:
-    files = [str(file) for file in find_traces([path])]
-    spans = [summary.spans[file] for file in files if file in summary.spans]
+    files = {str(file) for file in find_traces([path])}
+    spans = [span for (file, _), span in summary.spans.items() if file in files]
     return MergedTraces(
         path=str(path),
         files=len(files),
@@ -147,20 +185,28 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
 def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> TraceFindings:
     """Return the checkpoints and restarts in traces that were read as `digests`.
 
-    Where the application traced none, they are read again for bursts of writes below the prefix directory
-    (of all writes, where `shape` names none).
+    Where the application traced none, they are read again for bursts of its writes: those into the cache if
+    there are any, else those below the prefix directory (all writes, where `shape` names neither).
     """
     found = from_spans(digests)
     if found.saves or found.loads or not any(writes(digests)):
         return found
     times = [time_s for digest in digests if digest.end_s > 0 for time_s in (digest.start_s, digest.end_s)]
-    return from_bursts(_slices(paths, shape, (max(times) - min(times)) / _GAPS))
+    return from_bursts(
+        _slices(paths, shape, _written_tier(shape, digests), (max(times) - min(times)) / _GAPS)
+    )
 
 
-def _slices(paths: Iterable[Path], shape: JobShape, gap_s: float) -> Iterator[TraceDigest]:
-    """Return the application's writes, cut where nothing was traced for longer than `gap_s`."""
+def _written_tier(shape: JobShape, digests: Sequence[TraceDigest]) -> Tier:
+    accesses = (access for digest in digests for access in digest.accesses)
+    if any(access.tier == Tier.CACHE and access.op == Operation.WRITE for access in accesses):
+        return Tier.CACHE
+    return Tier.PREFIX if shape.prefix else Tier.OTHER
+
+
+def _slices(paths: Iterable[Path], shape: JobShape, tier: Tier, gap_s: float) -> Iterator[TraceDigest]:
+    """Return the writes into `tier`, cut where nothing was traced for longer than `gap_s`."""
     decoder = TraceDecoder(_tiers(shape), new_scanner())
-    tier = Tier.PREFIX if shape.prefix else Tier.OTHER
     for batch in read_traces(paths, Summary()):
         for lines in cut_at_gaps(batch.data, gap_s):
             decoder.feed(lines, batch.source)

@@ -2,8 +2,8 @@
 
 Where the application (or DLIO, or pydftracer) traced its calls, the outermost spans that save are checkpoints
 and those that load are restarts. Spans of several ranks are one checkpoint when they name the same epoch and
-step; where they name none, when they overlap. A code without such spans, in C or Fortran, is seen to take a
-checkpoint where its writes come in bursts: that is inferred, and said to be.
+step; where they name no step, when they overlap. A code without such spans, in C or Fortran, is seen to take
+a checkpoint where its writes come in bursts: that is inferred, and said to be.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ import msgspec
 from ..goodput.events import OutputCompleted, RestartCompleted
 from ..intents.events import Operation, Span, SpanKind, Tier, TraceDigest
 from ..intents.intent import Confidence
+from ..intents.trace.calls import CHECKPOINT_CALLS
 
 _BREAK = 3.0
 """Gaps between bursts are longer than those within one by this factor at least."""
@@ -122,7 +123,7 @@ def by_checkpoint(spans: Sequence[Span]) -> list[list[Span]]:
     until_s = -1.0
     for span in spans:
         key = (span.epoch, span.step)
-        if key == (None, None):
+        if key == (None, None) or (span.step is None and _is_whole(span)):
             if span.start_s > until_s or not overlapping:
                 overlapping.append([])
             overlapping[-1].append(span)
@@ -134,6 +135,11 @@ def by_checkpoint(spans: Sequence[Span]) -> list[list[Span]]:
         place = (*key, rounds[span.pid, key])
         keyed.setdefault(place, []).append(span)
     return sorted([*keyed.values(), *overlapping], key=lambda group: group[0].start_s)
+
+
+def _is_whole(span: Span) -> bool:
+    """Return whether a span is all of a checkpoint: DLIO's name their epoch, which has several."""
+    return span.name.rpartition(".")[2].lower() in CHECKPOINT_CALLS
 
 
 def _cover(group: Sequence[Span]) -> JobInterval:

@@ -192,7 +192,7 @@ class _RunTrace:
         saving, loading = _by_thread(self.saves), _by_thread(self.loads)
         checkpoint_s = max(saving.values(), default=sum(row.seconds for row in self.rows))
         cache, prefix = (_tier_totals(table, tier) for tier in (Tier.CACHE, Tier.PREFIX))
-        written = cache.written_bytes or prefix.written_bytes
+        written = max(cache.written_bytes, prefix.written_bytes)
         flushes = [row.flush_s for row in self.rows if row.flush_s is not None]
         return RunRow(
             name=self.run.name,

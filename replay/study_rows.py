@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from .table import Reading
+from .what_if.rows import WhatIf
 
 GROUPING = "largest of a thread (host, pid, tid): its durations summed"
 """How seconds come about, in all columns that are compared."""
@@ -117,7 +118,7 @@ class ActivityRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What traces of several runs say."""
+    """What traces of several runs say, and what is predicted from them if that was asked for."""
 
     base: str
     runs: tuple[RunRow, ...]
@@ -128,3 +129,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     grouping: str = GROUPING
     confidence: float = CONFIDENCE
+    what_if: WhatIf | None = None
+
+    @property
+    def differing_settings(self) -> dict[str, str]:
+        """The settings of each run that are not said alike of all of them."""
+        names = dict.fromkeys(name for row in self.runs for name in row.settings)
+        differing = [name for name in names if len({row.settings.get(name) for row in self.runs}) > 1]
+        texts = {
+            row.name: " ".join(f"{name}={row.settings[name]}" for name in differing if name in row.settings)
+            for row in self.runs
+        }
+        return {name: text for name, text in texts.items() if text}

@@ -48,8 +48,8 @@ class Summary:
     lines: int = 0
     bytes: int = 0
     damage: list[Damage] = field(default_factory=list)
-    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Epoch seconds of the first and the last event of each file that has any."""
+    spans: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    """Epoch seconds of the first and the last event of each trace that has any, by its file and its name."""
 
 
 def find_traces(paths: Iterable[Path]) -> list[Path]:
@@ -100,8 +100,8 @@ def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
         end_s = _last_time_s(data) or end_s
         if end_s is not None:
             first_s = _first_time_s(data) or end_s
-            since_s, until_s = summary.spans.get(str(path), (first_s, end_s))
-            summary.spans[str(path)] = (min(since_s, first_s), max(until_s, end_s))
+            since_s, until_s = summary.spans.get((str(path), source), (first_s, end_s))
+            summary.spans[str(path), source] = (min(since_s, first_s), max(until_s, end_s))
         summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
         summary.bytes += len(data)
         yield Batch(source, data, end_s)

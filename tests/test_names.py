@@ -6,10 +6,6 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TWICE = {
-    "Interval",  # an event of goodput/events.py, and what intents/rules/interval.py finds
-    "Observation",  # of tracing (intents/observe), and of a checkpoint (intents/tune/belief)
-}
 
 
 def test_a_class_name_is_used_once() -> None:
@@ -20,5 +16,5 @@ def test_a_class_name_is_used_once() -> None:
             for node in ast.walk(ast.parse((ROOT / name).read_bytes())):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     files[node.name].add(name)
-    again = {name: sorted(found) for name, found in files.items() if len(found) > 1 and name not in TWICE}
+    again = {name: sorted(found) for name, found in files.items() if len(found) > 1}
     assert again == {}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.units import bytes_text, count_text, duration_text, parse_duration_s
+from scrtune.units import bytes_text, count_text, duration_text, parse_duration_s, parse_rate
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,27 @@ def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused_with_examples(text: str) -> None:
     with pytest.raises(ValueError, match=r"write 600 \(seconds\), 10m or 10min, 2.5h or 1d"):
         parse_duration_s(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("4GiB/s", 4 * 1024**3),
+        ("500MB/s", 5e8),
+        ("1.5 gb", 1.5e9),
+        ("100", 100),
+        ("2kib", 2048),
+        (".5T", 5e11),
+    ],
+)
+def test_a_rate_is_a_size_a_second(text: str, rate: float) -> None:
+    assert parse_rate(text) == rate
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1GB", "fast", "GiB", "1e9", "4GiB/h", "4i", "inf"])
+def test_what_is_no_rate_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(ValueError, match="write 4GiB/s or 500MB/s"):
+        parse_rate(text)
 
 
 @given(st.floats(0.001, 1e9))

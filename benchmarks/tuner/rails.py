@@ -23,7 +23,7 @@ def survives(job: Job, user: Settings, settings: Settings) -> bool:
     is on the prefix when an output completes, the cache need not survive anything.
     """
     own = {**DEFAULTS, **user}
-    if settings["SCR_COPY_TYPE"] == "RS" and job.set_size(settings) <= LOSSES["RS"]:
+    if job.scheme(settings) == "RS" and job.set_size(settings) <= LOSSES["RS"]:
         return False
     if not fits(job, own, settings):
         return False
@@ -63,4 +63,4 @@ def _is_next(job: Job, user: Settings) -> bool:
 def fits(job: Job, own: Settings, settings: Settings) -> bool:
     """Return whether the datasets in the cache take at most 80 % of what `own` leave free of it."""
     held = 0.0 if own["SCR_CACHE_BYPASS"] else job.held_bytes(own)
-    return job.held_bytes(settings) - held <= CACHE_SHARE * (job.cache_free_bytes - held)
+    return job.held_bytes(settings) - held <= CACHE_SHARE * max(0.0, job.cache_free_bytes - held)

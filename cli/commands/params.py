@@ -25,8 +25,8 @@ class ParamsOptions:
 
     name: str | None = option("[NAME]")
     intent: str | None = option(
-        "--intent",
-        "Only those that this intent of scrtune's may set.",
+        "--intent INTENT",
+        "Only those that this intent of scrtune's may set, as in history.",
         click.Choice(INTENTS, case_sensitive=False),
     )
     mutability: str | None = option(

@@ -1,6 +1,6 @@
 """`scrtune replay`: what recorded traces recommend."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,12 +12,15 @@ from rich.text import Text
 
 from ...daemon.launch.environment import to_follow
 from ...daemon.views import IntentView, intent_views, merged
+from ...intents.events import Values
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
-from ...intents.rules.explain import LeverView
+from ...intents.rules.explain import LeverView, why_nothing
+from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.parameters import advised
 from ...intents.rules.situation import Proposal
+from ...intents.settings import changes_text
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
 from ...units import count_text
@@ -27,10 +30,11 @@ from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
 from ..text import story
-from ..text.tables import facts, print_view
+from ..text.tables import facts, plain_table, print_view
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
 
+_UNOBSERVED = {"core affinity": "a trace does not say how many cores a node has: --cores does"}
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
@@ -89,9 +93,18 @@ def replay(options: ReplayOptions) -> None:
         return
     settings = to_follow({**advised(view.parameters), **merged(view.proposals)})
     if not settings:
-        click.echo("scrtune: nothing to recommend: the table of levers (--format table) says why", err=True)
+        why = why_nothing(view.levers)
+        click.echo(f"scrtune: nothing to recommend: {why} (--format table has all levers)", err=True)
         return
     click.echo(environment_text(settings, form), nl=False)
+
+
+class IntentAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows from one intent: what is recommended, or why nothing is."""
+
+    intent: str
+    recommended: Values = {}
+    why: str = ""
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,13 +123,17 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
     parameters: tuple[DerivedParameter, ...] = ()
+    """What follows from the intents without a trial."""
     contradictions: tuple[str, ...] = ()
+    answers: tuple[IntentAnswer, ...] = ()
     merged: tuple[MergedTraces, ...] = ()
 
 
 def replay_view(replayed: Replayed) -> ReplayView:
     """Return what recorded traces say, and what the rules make of it."""
     pipeline, summary = replayed.pipeline, replayed.summary
+    intents, proposals, levers = intent_views(pipeline), pipeline.proposals(), pipeline.levers()
+    parameters = pipeline.parameters()
     return ReplayView(
         files=summary.files,
         lines=summary.lines,
@@ -127,12 +144,47 @@ def replay_view(replayed: Replayed) -> ReplayView:
         checkpoints_from=replayed.checkpoints_from,
         counters=pipeline.counters,
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
-        intents=intent_views(pipeline),
-        proposals=pipeline.proposals(),
-        levers=pipeline.levers(),
-        parameters=pipeline.parameters(),
+        intents=intents,
+        proposals=proposals,
+        levers=levers,
+        parameters=parameters,
         contradictions=pipeline.contradictions,
+        answers=tuple(_answer(each, proposals, levers, parameters) for each in intents),
         merged=replayed.merged if len(replayed.merged) > 1 else (),
+    )
+
+
+def _answer(
+    intent: IntentView,
+    proposals: Sequence[Proposal],
+    levers: Sequence[LeverView],
+    parameters: Sequence[DerivedParameter],
+) -> IntentAnswer:
+    """Return what is recommended of the parameters of `intent`, or why nothing is."""
+    if not intent.count and intent.name in _UNOBSERVED:
+        return IntentAnswer(intent=intent.name, why=_UNOBSERVED[intent.name])
+    names = {lever.name for lever in LEVERS if lever.intent == intent.name}
+    mine = [each for each in parameters if each.intent == intent.name]
+    recommended = {
+        name: value for each in proposals for name, value in each.changes.items() if name in names
+    } | {each.name: each.value for each in mine if each.stands and each.value is not None}
+    if recommended:
+        return IntentAnswer(intent=intent.name, recommended=recommended)
+    views = [each for each in levers if each.name in names]
+    if any(each.other is not None and each.gain_s > 0 for each in views):
+        return IntentAnswer(intent=intent.name, why=why_nothing(views))
+    reasons: dict[str, list[str]] = {}
+    against = [(each.name, each.veto or each.overruled or each.why_not) for each in mine]
+    for name, why in (*((each.name, each.why) for each in views), *against):
+        reasons.setdefault(why, []).append(name)
+    why = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items() if why)
+    return IntentAnswer(intent=intent.name, why=why or "no parameter follows from it")
+
+
+def _answers(view: ReplayView) -> RenderableType:
+    rows = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)
+    return plain_table(
+        "intent", "recommended", "why nothing", rows=rows, title="What follows from each intent"
     )
 
 
@@ -159,7 +211,7 @@ def _tables(view: ReplayView) -> RenderableType:
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
-    shown = [facts(rows), text.intents(view.intents), _recommendations(view)]
+    shown = [facts(rows), text.intents(view.intents), _answers(view), _recommendations(view)]
     shown += [story.parameters(view.parameters), text.levers(view.levers)]
     return Group(*(part for each in shown for part in (each, "")))
 
@@ -173,12 +225,13 @@ def _merged(view: ReplayView) -> Iterator[str]:
             else "no event"
         )
         yield f"{each.path}: {count_text(each.files, 'file')}, {when}"
-    if are_apart(view.merged):
-        yield "read as one job, though they do not overlap; scrtune study NAME=PATH... compares several runs"
+    if view.merged:
+        apart = ", though they do not overlap" if are_apart(view.merged) else ""
+        yield f"read as one job{apart}; scrtune study NAME=PATH... compares several runs"
 
 
 def _recommendations(view: ReplayView) -> RenderableType:
     if not view.proposals:
-        return Text("Nothing to recommend: the table of levers says why.")
+        return Text(f"Nothing to recommend: {why_nothing(view.levers)}.")
     table = text.proposals(view.proposals, "Recommendations (by the cost model and the trace, untried)")
     return Group(table, "", Text("For the job script: the same command with --format sh."))

@@ -14,13 +14,18 @@ from typing import Literal, TypeVar
 import click
 import msgspec
 
+from ...intents.events import Value
+from ...intents.settings import DEFAULTS
 from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
 from ...replay.table import TraceTable
+from ...scr_config.resolution import DEFAULT, resolve
+from ...units import parse_rate
 from ..options import FILE, command, option
+from ..read_config import config_text
 from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
@@ -30,14 +35,30 @@ Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
+CONF_NAMES = (".scrconf", "scr.conf")
+"""SCR's config file, beside the traces of a run."""
+
+
+def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
+    """Return name and values of ``NAME=V1,V2``. Raises ValueError."""
+    from ...replay.what_if.evidence import value_of  # noqa: PLC0415 - it loads numpy
+
+    name, between, values = text.partition("=")
+    if not between or not name or not values:
+        raise ValueError(f"{text!r}: write NAME=VALUE,VALUE")
+    return name, tuple(value_of(name, value) for value in values.split(","))
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study."""
+    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study.
+
+    `conf` is SCR's config file that it ran with; without it, one beside the traces.
+    """
 
     traces: tuple[str, ...]
     prefix: str = ""
     cache: str = ""
+    conf: str = ""
     settings: dict[str, str | int | float | bool] = {}
 
 
@@ -75,6 +96,23 @@ class StudyOptions(ReenactOptions):
         " scrtune[dask]).",
         default="",
     )
+    what_if: bool = option(
+        "--what-if",
+        "Also predict, by a model fitted to the runs, what checkpoints would cost with other settings.",
+    )
+    vary: tuple[tuple[str, tuple[Value, ...]], ...] = option(
+        "--vary NAME=V1,V2",
+        "Predict for these values of a parameter, or of cores, nodes, ...; may be given again.",
+        parse=_varied,
+    )
+    cache_rate: float | None = option(
+        "--cache-rate RATE",
+        "Predict for a cache of so many bytes a second and node: 4GiB/s.",
+        parse=parse_rate,
+    )
+    prefix_rate: float | None = option(
+        "--prefix-rate RATE", "The same for the file system with the prefix directory.", parse=parse_rate
+    )
     reread: bool = option("--reread", "Read all traces again, also those that an earlier study has read.")
 
 
@@ -105,6 +143,8 @@ def study(options: StudyOptions) -> None:
             for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
         ]
     found = compare(runs, base)
+    if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
+        found = _predicted(runs, found, options)
     print_view(found, options.form, text.study, csv_text)
     if options.parquet is not None:
         _write_parquet(runs, options.parquet)
@@ -113,6 +153,17 @@ def study(options: StudyOptions) -> None:
     if progress.stop:
         click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Study:
+    """Return `found` with what is predicted from it. Raises click.UsageError."""
+    from ...replay.what_if.predictions import Stated, what_if  # noqa: PLC0415 - it loads numpy
+
+    try:
+        predicted = what_if(runs, found, dict(options.vary), Stated(options.cache_rate, options.prefix_rate))
+    except ValueError as error:
+        raise click.UsageError(f"--what-if: {error}") from None
+    return msgspec.structs.replace(found, what_if=predicted)
 
 
 def _traces(run: RunSource) -> list[Path]:
@@ -144,7 +195,22 @@ def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
 
 def _read(name: str, run: RunSource, source: StudySource, read: Callable[..., TraceTable]) -> Run:
     settings = {key: str(value) for key, value in run.settings.items()}
-    return Run(name=name, table=read(_traces(run), _tiers(run, source)), settings=settings)
+    table = read(_traces(run), _tiers(run, source))
+    return Run(name=name, table=table, settings=_settings_in_files(run) | settings)
+
+
+def _settings_in_files(run: RunSource) -> dict[str, str]:
+    """Return the parameters that the config file of a run sets, which may lie beside its traces."""
+    beside = (Path(trace) / name for trace in run.traces for name in CONF_NAMES)
+    path = Path(run.conf) if run.conf else next((each for each in beside if each.is_file()), None)
+    if path is None:
+        return {}
+    found = resolve({}, config_text(path))
+    return {
+        name: str(found.settings[name])
+        for name in DEFAULTS
+        if found.sources.get(name, DEFAULT) != DEFAULT and name in found.settings
+    }
 
 
 def _source(options: StudyOptions) -> StudySource:
@@ -209,7 +275,10 @@ def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
-    return msgspec.structs.replace(run, traces=tuple(str(directory / trace) for trace in run.traces))
+    conf = str(directory / run.conf) if run.conf else ""
+    return msgspec.structs.replace(
+        run, traces=tuple(str(directory / trace) for trace in run.traces), conf=conf
+    )
 
 
 @contextmanager
@@ -249,8 +318,8 @@ def _shown(progress: Progress) -> Iterator[None]:
 
 
 def csv_text(found: Study) -> str:
-    """Return a row for each run, with the names of its fields above."""
-    rows = columns(found.runs)
+    """Return a row for each prediction, without any for each run, with the names of its fields above."""
+    rows = columns(found.runs if found.what_if is None else found.what_if.predictions)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows)

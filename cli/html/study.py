@@ -2,76 +2,23 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from math import floor, log10
-
-import msgspec
 
 from ...intents.events import Operation
 from ...replay.study_rows import ActivityRow, CheckpointRow, RunRow, Study
 from ...units import bytes_text
 from ..format import difference_word, seconds_column
+from ..views import what_if as texts
+from .figures import LANE, LEFT, PLOT, SERIES, WIDTH, Bar, Label, StudyFigure, axis, lane_name
 from .templates import page_environment
-from .theme import GROUPS
+from .what_if import figures as figures_of_predictions
 
-WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
-"""Of figures, in units of SVG; the names and the numbers at their edges."""
-_PLOT = WIDTH - LEFT - RIGHT
-_LANE = 34.0
-_TICKS = 5
-_ROOM = 1.03
-_NICE = (1, 2, 5, 10)
 _MOST_FILE_CLASSES = 60
-_NAME_LENGTH = 18
-
-SERIES = {
-    "checkpoint": GROUPS["checkpoints"].colour,
-    "cache": GROUPS["data loading"].colour,
-    "prefix": GROUPS["wasted progress"].colour,
-    "flush": "#a3a86b",
-}
-"""The colour of each thing, in all figures."""
-
-
-class Bar(msgspec.Struct, frozen=True):
-    """A rectangle of a figure with its tooltip, and a text behind it if need be."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    colour: str
-    note: str
-    text: str = ""
-    opacity: float = 1.0
-
-
-class Label(msgspec.Struct, frozen=True):
-    """A text of a figure; `note` is its tooltip."""
-
-    x: float
-    y: float
-    text: str
-    note: str = ""
-
-
-class StudyFigure(msgspec.Struct, frozen=True):
-    """What a figure is drawn from; `ticks` are on the axis at its foot, `series` in its key."""
-
-    title: str
-    note: str
-    series: tuple[str, ...]
-    height: float
-    bars: tuple[Bar, ...]
-    labels: tuple[Label, ...]
-    ticks: tuple[Label, ...]
 
 
 def study_page(found: Study, *, version: str) -> str:
     """Return all of `found` as one HTML document."""
     environment = page_environment()
-    environment.globals.update(
-        SERIES=SERIES, WIDTH=WIDTH, LEFT=LEFT, RIGHT=RIGHT, difference_word=difference_word
-    )
+    environment.globals.update(SERIES=SERIES, WIDTH=WIDTH, difference_word=difference_word, texts=texts)
     environment.filters.update(
         seconds=seconds_column,
         precise=lambda value_s: f"{value_s:,.3f}",
@@ -82,69 +29,55 @@ def study_page(found: Study, *, version: str) -> str:
     return environment.get_template("study.html.j2").render(
         study=found,
         figures=[figure for figure in figures if figure.bars],
+        settings=list(found.differing_settings.items()),
+        predicted=figures_of_predictions(found.what_if) if found.what_if else [],
         file_classes=sorted(found.file_classes, key=lambda row: -row.seconds)[:_MOST_FILE_CLASSES],
         version=version,
     )
 
 
-def _axis(longest: float, height: float, unit: str = "s") -> tuple[float, tuple[Label, ...]]:
-    """Return what an axis ends at, and its ticks."""
-    longest = longest or 1.0
-    power = 10.0 ** floor(log10(longest / _TICKS))
-    step = next(nice * power for nice in _NICE if nice * power * _TICKS >= longest)
-    end = longest * _ROOM
-    ticks = [step * number for number in range(_TICKS + 1) if step * number <= end]
-    return end, tuple(Label(LEFT + each / end * _PLOT, height, f"{each:g} {unit}") for each in ticks)
-
-
 def _bars(found: Study) -> StudyFigure:
     """Draw the seconds of each run in checkpoints, in the cache and below the prefix directory."""
-    height = (_LANE + 6) * len(found.runs)
+    height = (LANE + 6) * len(found.runs)
     longest = max(max(row.checkpoint_s, row.cache.seconds, row.prefix.seconds) for row in found.runs)
-    end, ticks = _axis(longest, height)
+    end, ticks = axis(longest, height)
     bars: list[Bar] = []
     labels: list[Label] = []
     for number, row in enumerate(found.runs):
-        top = number * (_LANE + 6)
-        labels.append(_name(row.name, top + _LANE / 2))
+        top = number * (LANE + 6)
+        labels.append(lane_name(row.name, top + LANE / 2))
         values = {"checkpoint": row.checkpoint_s, "cache": row.cache.seconds, "prefix": row.prefix.seconds}
         for index, (name, value_s) in enumerate(values.items()):
             if value_s <= 0:
                 continue
             note = f"{row.name}, {name}: {value_s:,.3f} s"
-            y, width = top + index * _LANE / 3, value_s / end * _PLOT
-            bars.append(Bar(LEFT, y, width, _LANE / 3 - 1.5, SERIES[name], note, seconds_column(value_s)))
+            y, width = top + index * LANE / 3, value_s / end * PLOT
+            bars.append(Bar(LEFT, y, width, LANE / 3 - 1.5, SERIES[name], note, seconds_column(value_s)))
     title, note = "Seconds of each run", f"{found.grouping[0].upper()}{found.grouping[1:]}."
     series = ("checkpoint", "cache", "prefix")
     return StudyFigure(title, note, series, height, tuple(bars), tuple(labels), ticks)
 
 
-def _name(text: str, middle: float) -> Label:
-    """Return the name of a run at the left edge, cut to what has room there."""
-    shown = text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
-    return Label(LEFT - 8, middle + 4, shown, text)
-
-
 def _costs(found: Study) -> StudyFigure:
     """Draw each checkpoint as a mark at its seconds, and the mean."""
-    lane = _LANE * 0.7
+    lane = LANE * 0.7
     height = lane * len(found.runs)
-    end, ticks = _axis(max((row.seconds for row in found.checkpoints), default=0.0), height)
+    end, ticks = axis(max((row.seconds for row in found.checkpoints), default=0.0), height)
     bars: list[Bar] = []
     labels: list[Label] = []
     by_run = _of_runs(found.checkpoints)
     for number, run in enumerate(found.runs):
         rows = by_run.get(run.name, [])
-        labels.append(_name(run.name, number * lane + lane / 2))
+        labels.append(lane_name(run.name, number * lane + lane / 2))
         for row in rows:
-            x = LEFT + row.seconds / end * _PLOT
+            x = LEFT + row.seconds / end * PLOT
             note = f"{run.name}, checkpoint {row.number}: {row.seconds:,.3f} s"
             bars.append(
                 Bar(x - 1.5, number * lane + 5, 3, lane - 10, SERIES["checkpoint"], note, opacity=0.55)
             )
         if rows:
             mean_s = sum(row.seconds for row in rows) / len(rows)
-            x = LEFT + mean_s / end * _PLOT
+            x = LEFT + mean_s / end * PLOT
             bars.append(Bar(x - 0.5, number * lane + 1, 1, lane - 2, "var(--ink)", f"mean {mean_s:,.3f} s"))
     note = "A mark for each checkpoint, of the thread that took longest; the thin line is their mean."
     return StudyFigure("Checkpoints one by one", note, (), height, tuple(bars), tuple(labels), ticks)
@@ -152,22 +85,30 @@ def _costs(found: Study) -> StudyFigure:
 
 def _timeline(found: Study) -> StudyFigure:
     """Draw checkpoints, flushes and bytes a second below each run's directories on one axis of time."""
-    lane = _LANE * 1.6
+    lane = LANE * 1.6
     height = lane * len(found.runs)
-    end, ticks = _axis(max((row.span_s for row in found.runs), default=0.0), height)
+    end, ticks = axis(max((row.span_s for row in found.runs), default=0.0), height)
     checkpoints, activity = _of_runs(found.checkpoints), _of_runs(found.activity)
     bars: list[Bar] = []
     labels: list[Label] = []
     for number, run in enumerate(found.runs):
-        top, scale = number * lane, _PLOT / end
-        labels.append(_name(run.name, top + lane / 2))
+        top, scale = number * lane, PLOT / end
+        labels.append(lane_name(run.name, top + lane / 2))
         bars += _activity_bars(run, activity.get(run.name, []), top, lane, scale)
         bars += _checkpoint_bars(run, checkpoints.get(run.name, []), top, scale)
     note = (
         "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
         " second written in the cache and below the prefix directory, each run to its own highest."
     )
-    return StudyFigure("Over time", note, tuple(SERIES), height, tuple(bars), tuple(labels), ticks)
+    return StudyFigure(
+        "Over time",
+        note,
+        ("checkpoint", "cache", "prefix", "flush"),
+        height,
+        tuple(bars),
+        tuple(labels),
+        ticks,
+    )
 
 
 def _of_runs(rows: "Sequence[CheckpointRow] | Sequence[ActivityRow]") -> dict[str, list]:  # type: ignore[type-arg]

@@ -42,6 +42,7 @@ def status(view: StatusView) -> RenderableType:
             "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
             "interval": view.pace,
+            "diverges": view.divergence,
             "goodput": f"{view.goodput:.1%}",
             "events": (
                 f"{count_text(counters.events, 'event')};"

@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ClusterView, StatusView
+from ...daemon.views import ClusterView, MemberView, StatusView
 from ...intents.observe.nodes import NodeEvidence
 from ...intents.pipeline import Leader
 from ...units import bytes_text, count_text
@@ -31,11 +31,15 @@ def members(cluster: ClusterView) -> str:
     """Return how old each node's last word is, the oldest first; nothing unless the leader says it."""
     lost = [each.host for each in cluster.members if each.is_lost]
     heard = sorted((each for each in cluster.members if not each.is_lost), key=lambda each: -each.age_s)
-    shown = [f"{each.host} {each.age_s:.1f} s ago" for each in heard[:_SHOWN]]
+    shown = [f"{each.host} {each.age_s:.1f} s ago{_digest(each)}" for each in heard[:_SHOWN]]
     if hidden := heard[_SHOWN:]:
         shown.append(f"{len(hidden)} more within {hidden[0].age_s:.1f} s")
     parts = [", ".join(shown), f"lost: {', '.join(lost[:_SHOWN])}" if lost else ""]
     return "; ".join(filter(None, parts))
+
+
+def _digest(node: MemberView) -> str:
+    return "" if node.digest_age_s is None else f" (digest {node.digest_age_s:.0f} s)"
 
 
 def led(leaders: Sequence[Leader], start_s: float) -> str:

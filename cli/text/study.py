@@ -9,6 +9,7 @@ from ...replay.study_rows import RunDifference, RunRow, Study
 from ...units import bytes_text, count_text
 from ..format import difference_word, seconds_column
 from .tables import facts, plain_table
+from .what_if import what_if
 
 _FILE_CLASSES = 12
 
@@ -16,13 +17,16 @@ _FILE_CLASSES = 12
 def study(found: Study) -> RenderableType:
     """Return the table of runs, how they differ, where their bytes went, and what to know of the numbers."""
     tables = [_runs(found)]
+    if found.differing_settings:
+        tables.append(facts(found.differing_settings, title="Settings that differ"))
     if found.differences:
         tables.append(_differences(found))
     if found.file_classes:
         tables.append(_file_classes(found))
     tables.append(facts({row.name: _reading(row) for row in found.runs}, title="Read"))
-    notes = (Text(f"- {note}.") for note in found.notes)
-    return Group(*(part for table in tables for part in (table, "")), *notes)
+    notes = [Text(f"- {note}.") for note in found.notes]
+    predicted = ["", what_if(found.what_if)] if found.what_if else []
+    return Group(*(part for table in tables for part in (table, "")), *notes, *predicted)
 
 
 def _runs(found: Study) -> RenderableType:
@@ -37,7 +41,6 @@ def _runs(found: Study) -> RenderableType:
             bytes_text(row.prefix.written_bytes),
             "-" if row.bytes_per_s is None else f"{bytes_text(row.bytes_per_s)}/s",
             seconds_column(row.flush_s),
-            _settings(row),
         )
         for row in found.runs
     )
@@ -51,13 +54,7 @@ def _runs(found: Study) -> RenderableType:
         ">to prefix",
         ">bandwidth",
     )
-    title = f"Seconds: {found.grouping}"
-    settings = "settings" if any(row.settings for row in found.runs) else ""
-    return plain_table(*heads, ">flush s", settings, rows=rows, title=title)
-
-
-def _settings(row: RunRow) -> str:
-    return " ".join(f"{name}={value}" for name, value in row.settings.items())
+    return plain_table(*heads, ">flush s", rows=rows, title=f"Seconds: {found.grouping}")
 
 
 def _differences(found: Study) -> RenderableType:

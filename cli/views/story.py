@@ -98,7 +98,7 @@ def _asked_for(view: ExplainView, about: str) -> tuple[list[IntentView], set[str
     if named:
         intents = {each.name for each in named}
         return named, {name for name in known if intents & _intents_of(name, view)}
-    name = about.upper()
+    name = next((each for each in known if each.lower() == about.lower()), about.upper())
     if name in known or name in CATALOGUE or name in DESCRIPTOR_LINES:
         return [each for each in view.intents if each.name in _intents_of(name, view)], {name}
     raise click.BadParameter(_unknown(about, view, known), param_hint="'[INTENT|PARAMETER]'")

@@ -49,14 +49,14 @@ log = logging.getLogger("scrtune.daemon")
 _LOOKS_PER_S = 50
 """Looks at nodes that a leader takes in and writes down, whatever the number of nodes."""
 _SEARCH_S = 2.0
-_STATE_LIMIT_S = 3.0
-"""So long rank 0 waits to be heard where another node leads, for what that one knows."""
+_STATE_LIMIT_S = 10.0
+"""So long rank 0 waits to be heard where another node leads, for what that one knows, or its successor."""
 _MOST_PENDING = 36
 _MOST_SHOWN = 1024
 _SKEW_S = 5.0
 _MOST_BEATS_AT_ONCE = 256
 
-Evidence = TraceDigest | NodeObserved | StorageProbed | EventsLost
+NodeEvent = TraceDigest | NodeObserved | StorageProbed | EventsLost
 """What a node says of itself; of anything else another node's word does not count."""
 
 
@@ -73,7 +73,7 @@ class Cluster:
         self._mirror = Mirror(paths)
         self._ingest = Ingest()
         self._contact: Address | None = None
-        self._pending: list[Evidence] = []
+        self._pending: list[NodeEvent] = []
         self._unanswered: tuple[int, bytes] = (0, b"")
         self._sequence = self._lost_events = 0
         self._beats = self._beat_bytes = 0
@@ -132,7 +132,7 @@ class Cluster:
 
     def tell(self, event: Event) -> None:
         """Send what was seen on this node to the leader, with the next beat."""
-        if self.is_leading or not isinstance(event, Evidence):
+        if self.is_leading or not isinstance(event, NodeEvent):
             return
         if isinstance(event, NodeObserved):  # an earlier look says nothing that this one does not
             self._pending = [each for each in self._pending if not isinstance(each, NodeObserved)]
@@ -171,7 +171,7 @@ class Cluster:
     def turn(self, time_s: float, now: float) -> Iterator[Changed | Event]:
         """Hear the others, and send what is due; yields what is to be done, in order."""
         yield from self._hear(time_s, now)
-        if time_s >= self._next_search_s and (self._members.leader is None or self._members.contact is None):
+        if time_s >= self._next_search_s and self._members.is_searching:
             self._next_search_s = time_s + _SEARCH_S
             self._members.know(self._peers.first())
         for news in self._members.tick(time_s, now):
@@ -222,10 +222,10 @@ class Cluster:
             self._problem(f"nodes whose clock differs by more than {_SKEW_S:.0f} s")
         if not self.is_leading or not beat.events or beat.number <= seen.number:
             return
-        seen.number = beat.number
+        seen.number, seen.digest_s = beat.number, seen.heard_s
         for event in self._ingest.message(beat.events):
             if (
-                not isinstance(event, Evidence)
+                not isinstance(event, NodeEvent)
                 or getattr(event, "host", seen.address.host) != seen.address.host
             ):
                 self._problem("events of a node that are not its own to tell")
@@ -293,7 +293,7 @@ class Cluster:
     def _packed(self) -> bytes:
         lost = self._lost_events
         source = f"node:{self._me.host}: digests that waited for a leader"
-        events: Iterable[Evidence] = [
+        events: Iterable[NodeEvent] = [
             *self._pending,
             *([EventsLost(source=source, count=lost)] if lost else ()),
         ]
@@ -323,7 +323,13 @@ class Cluster:
             is_heard=leader.is_heard if leader else False,
             next_in_line=next((each.host for each in self._members.next), "") if self.is_leading else "",
             members=tuple(
-                MemberView(host=host, age_s=time_s - seen.heard_s, is_lost=host in lost, ahead_s=seen.ahead_s)
+                MemberView(
+                    host=host,
+                    age_s=time_s - seen.heard_s,
+                    digest_age_s=None if seen.digest_s is None else time_s - seen.digest_s,
+                    is_lost=host in lost,
+                    ahead_s=seen.ahead_s,
+                )
                 for host, seen in members
             ),
             beats=self._beats,

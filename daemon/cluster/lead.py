@@ -31,11 +31,13 @@ _FORGIVE_S = 30.0
 
 
 class Seen(msgspec.Struct):
-    """A node that has sent a beat: when it did last (monotonic seconds), and the last events it sent."""
+    """A node that has sent a beat: when it did last, and when the last events (monotonic seconds)."""
 
     address: Address
     heard_s: float
     number: int = 0
+    """Of the last beat with events."""
+    digest_s: float | None = None
     ahead_s: float = 0.0
     """How far its clock is ahead of this one."""
 
@@ -87,6 +89,13 @@ class Membership:
     def is_next(self) -> bool:
         """Return whether this daemon is first in line, and so holds the leader's state."""
         return bool(self._line) and not self.is_leading and self._line[0].host == self.me.host
+
+    @property
+    def is_searching(self) -> bool:
+        """Return whether a node of the job that is not known yet might be the one to ask."""
+        if self.is_leading or (self.leader is not None and self.contact is not None):
+            return False
+        return self.contact is None or self.contact.order > 0
 
     def know(self, first: Sequence[Address]) -> None:
         """Take in the first nodes of the job, in its order."""

@@ -88,9 +88,9 @@ class Peers:
 
 
 def _order(environment: Mapping[str, str]) -> int:
-    """Return this node's place in the order of the job's nodes, as Slurm has it; 0: by name alone."""
-    place = environment.get("SLURM_NODEID", "")
-    return int(place) if place.isdecimal() else 0
+    """Return this node's place in the order of the job's nodes, as Slurm or Flux have it; 0: by name."""
+    places = (environment.get(name, "") for name in ("SLURM_NODEID", "FLUX_TASK_RANK"))
+    return next((int(place) for place in places if place.isdecimal()), 0)
 
 
 def _address(text: str, order: int) -> Address:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...goodput.events import StepCompleted, StepStarted
-from ...intents.events import Event, EventsLost, NodeObserved, TraceDigest
+from ...intents.events import Event, EventsLost, MetricObserved, NodeObserved, TraceDigest
 from .records import Record, Senders
 
 LEFT_OUT = "steps and samples of long ago, to keep the journal small"
@@ -99,7 +99,10 @@ def unpack(batch: RecordBatch) -> list[Record]:
 
 
 def thinned(payload: bytes) -> bytes | None:
-    """Return a batch without its steps, digests and looks at the node; None if it is none, or has none."""
+    """Return a batch without its steps, metrics, digests and looks at the node.
+
+    None if it is no batch, or has none of these.
+    """
     try:
         batch = msgspec.msgpack.decode(payload, type=RecordBatch)
     except msgspec.MsgspecError:
@@ -120,7 +123,7 @@ def thinned(payload: bytes) -> bytes | None:
 
 def _is_bulk(payload: msgspec.Raw) -> bool:
     known = _known(payload)
-    return known is not None and isinstance(known[1], TraceDigest | NodeObserved)
+    return known is not None and isinstance(known[1], TraceDigest | NodeObserved | MetricObserved)
 
 
 def _known(payload: msgspec.Raw) -> tuple[float, Event] | None:

@@ -105,6 +105,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         variables={
             **{name: value for name, value in variables.items() if value},
             **log_variables(files.user_conf, inherited),
+            **end_variables(inherited),
         },
         trace=options.trace,
         library=library(options.preload),
@@ -206,6 +207,15 @@ def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[
     if resolved.sources["SCR_LOG_SYSLOG_ENABLE"] == DEFAULT:
         variables["SCR_LOG_SYSLOG_ENABLE"] = "0"
     return variables
+
+
+def end_variables(inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable by which SCR knows when the allocation ends, unless the user has set it.
+
+    SCR's own launch scripts set it, too; without it SCR_HALT_SECONDS means nothing (scr_env.c:80).
+    """
+    end = inherited.get("SLURM_JOB_END_TIME", "")  # Slurm 23.02 and later
+    return {"SCR_END_TIME": end} if end.isdecimal() and "SCR_END_TIME" not in inherited else {}
 
 
 def trace_variables(paths: JobPaths, job: Job, inherited: Mapping[str, str]) -> dict[str, str]:

@@ -6,11 +6,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import msgspec
 
-from ...intents.events import StorageProbed
-from . import measure
+from ...intents.events import StorageProbed, StorageTargetsObserved
+
+Probed = TypeVar("Probed", bound=StorageProbed | StorageTargetsObserved)
 
 LIMIT_S = 10.0
 """On a node whose CPUs are all busy a probe takes up to two seconds, most of which it waits."""
@@ -19,11 +21,14 @@ _KILL_LIMIT_S = 0.1
 _MOST_OUTPUT_BYTES = 65_536
 
 
-class ProbeProcess:
-    """:mod:`.measure` in an interpreter that loads no packages, `limit_s` seconds at most."""
+class ProbeProcess(Generic[Probed]):
+    """A `script` beside this file, in an interpreter that loads no packages, `limit_s` seconds at most.
 
-    def __init__(self, host: str, limit_s: float = LIMIT_S) -> None:
-        self._host = host
+    It writes fields of its `result`.
+    """
+
+    def __init__(self, host: str, script: str, result: type[Probed], limit_s: float = LIMIT_S) -> None:
+        self._host, self._script, self._result = host, script, result
         self._limit_s = limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self._end_s = 0.0
@@ -33,12 +38,12 @@ class ProbeProcess:
         """Return whether its result is still to be taken."""
         return self._process is not None
 
-    def start(self, cache: str, ranks: int, now: float) -> StorageProbed | None:
-        """Begin to measure in the directory `cache` of `ranks`; return a result, of `now`, if it cannot."""
-        if not Path(cache).is_absolute():
-            return self._result(now, problem=f"{cache}: not an absolute path")
+    def start(self, directory: str, now: float, *more: str) -> Probed | None:
+        """Begin to look at `directory`; return a result, of the time `now`, if it cannot."""
+        if not Path(directory).is_absolute():
+            return self._of(now, problem=f"{directory}: not an absolute path")
         # as a file, not as a module of the package: that would be imported, with msgspec and what it needs
-        command = [sys.executable, "-I", "-S", measure.__file__, cache, str(ranks)]
+        command = [sys.executable, "-I", "-S", self._script, directory, *more]
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self._end_s = time.monotonic() + self._limit_s
         try:
@@ -46,10 +51,10 @@ class ProbeProcess:
                 command, bufsize=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=environment
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            return self._result(now, problem=f"{cache}: {error}")
+            return self._of(now, problem=f"{directory}: {error}")
         return None
 
-    def take(self, now: float) -> StorageProbed | None:
+    def take(self, now: float) -> Probed | None:
         """Return the result, of the time `now`, when the process has ended or its time is over."""
         process = self._process
         if process is None or (process.poll() is None and time.monotonic() < self._end_s):
@@ -60,7 +65,7 @@ class ProbeProcess:
         elif process.returncode:
             problems.append(f"it ended with {process.returncode}")
         self.close()
-        return self._result(now, problem="; ".join(problems), **fields)
+        return self._of(now, problem="; ".join(problems), **fields)
 
     def close(self) -> None:
         """End the process if it still runs. Its file has no name: it goes with the process."""
@@ -70,8 +75,8 @@ class ProbeProcess:
                 self._process.wait(_KILL_LIMIT_S)
             self._process = None
 
-    def _result(self, now: float, **fields: str) -> StorageProbed:
-        return msgspec.convert({**fields, "host": self._host, "time_s": now}, StorageProbed, strict=False)
+    def _of(self, now: float, **fields: str) -> Probed:
+        return msgspec.convert({**fields, "host": self._host, "time_s": now}, self._result, strict=False)
 
 
 def _parsed(process: "subprocess.Popen[bytes]") -> tuple[dict[str, str], list[str]]:

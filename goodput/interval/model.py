@@ -88,7 +88,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: int = 1
 
 
-class Costs(msgspec.Struct, frozen=True, kw_only=True):
+class ScheduleCosts(msgspec.Struct, frozen=True, kw_only=True):
     """What a checkpoint in the cache takes from the job, and what a flush of `flush_s` adds (`flush_cost_s`).
 
     `next_output_waits`: the cache keeps one checkpoint only (SCR_CACHE_SIZE=1), and the next output begins
@@ -101,7 +101,7 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     next_output_waits: bool = False
 
 
-class Levels(Costs, frozen=True, kw_only=True):
+class Levels(ScheduleCosts, frozen=True, kw_only=True):
     """What the two levels cost, and the MTBF and restart of failures that the cache survives, and of others.
 
     Raises IntervalError.
@@ -124,7 +124,7 @@ class Levels(Costs, frozen=True, kw_only=True):
         return 1 / (1 / self.cache_mtbf_s + 1 / self.prefix_mtbf_s)
 
 
-def shortest_interval_s(costs: Costs, flush_every: int) -> float:
+def shortest_interval_s(costs: ScheduleCosts, flush_every: int) -> float:
     """The shortest interval with which nothing waits for a flush, 0 if none is too short; seconds."""
     rest_s = costs.flush_s - costs.flush_cost_s
     if not costs.next_output_waits:
@@ -132,7 +132,7 @@ def shortest_interval_s(costs: Costs, flush_every: int) -> float:
     return max(0.0, rest_s)
 
 
-def flush_wait_s(schedule: Schedule, costs: Costs) -> float:
+def flush_wait_s(schedule: Schedule, costs: ScheduleCosts) -> float:
     """Seconds that the job waits for each flush."""
     missing_s = max(0.0, shortest_interval_s(costs, schedule.flush_every) - schedule.interval_s)
     return missing_s if costs.next_output_waits else missing_s * schedule.flush_every

@@ -17,10 +17,10 @@ from ..checkpoint_cost import CheckpointCost
 from .failure_rate import FailurePrior, Posterior, posterior
 from .failures import Failures
 from .model import (
-    Costs,
     IntervalError,
     Levels,
     Schedule,
+    ScheduleCosts,
     daly,
     exact,
     first_order,
@@ -47,7 +47,7 @@ class Estimate(msgspec.Struct, frozen=True):
     high: float
 
 
-class MeasuredCosts(Costs, frozen=True, kw_only=True):
+class MeasuredCosts(ScheduleCosts, frozen=True, kw_only=True):
     """Mean costs of `checkpoints` of them, and when they are taken.
 
     `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there

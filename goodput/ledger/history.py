@@ -19,7 +19,7 @@ _MOMENTS = 16_384
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 
 
-class History:
+class LedgerHistory:
     """All that is known of a job, of which about `remembered` claims are kept (None: all)."""
 
     def __init__(self, codes: Codes, remembered: int | None, limits: Limits) -> None:

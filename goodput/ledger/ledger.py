@@ -20,7 +20,7 @@ from .times import NS, to_ns
 
 if TYPE_CHECKING:
     from .derivation import Limits
-    from .history import History
+    from .history import LedgerHistory
 
 __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
@@ -42,7 +42,7 @@ class Ledger:
         self._remembered, self._limits = remembered, limits
         self._codes = Codes()
         self._pending, self._unread = JobEvents(), 0
-        self._history: History | None = None
+        self._history: LedgerHistory | None = None
         self._charged_ns = dict.fromkeys(CHARGED, 0)
         self._outputs, self._brought_back, self._failures = _Counted(), _Counted(), _Counted()
         self._knows_scr = False
@@ -144,13 +144,13 @@ class Ledger:
         """Return which of the steps with these numbers, begun at these times, were computed again later."""
         return self._all().derived.are_wasted(begun_s, number)
 
-    def _all(self) -> "History":
+    def _all(self) -> "LedgerHistory":
         """Return all facts."""
         from .derivation import Limits  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-        from .history import History  # noqa: PLC0415
+        from .history import LedgerHistory  # noqa: PLC0415
 
         if self._history is None:
-            self._history = History(self._codes, self._remembered, self._limits or Limits())
+            self._history = LedgerHistory(self._codes, self._remembered, self._limits or Limits())
         if self._unread:
             for event in self._pending.others:
                 self._count(event)
@@ -175,7 +175,7 @@ class Ledger:
             case NodeFailed():
                 self._failures.add((event.node, event.time_s))
 
-    def _row(self, history: "History", until_ns: int) -> list[int]:
+    def _row(self, history: "LedgerHistory", until_ns: int) -> list[int]:
         """Return nanoseconds by code from the first event to a moment."""
         if until_ns <= history.derived.first:
             return [0] * len(self._codes)
@@ -212,6 +212,6 @@ class _Counted:
             del self._recent[next(iter(self._recent))]
 
 
-def _end_ns(history: "History", now: float) -> int:
+def _end_ns(history: "LedgerHistory", now: float) -> int:
     derived = history.derived
     return derived.last if derived.runs.is_over else max(derived.last, to_ns(now))

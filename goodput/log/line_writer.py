@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import msgspec
 
-from ..events import GoodputEvent
 from .line_log import WAITING_LIMIT, LineFile
 
 GATHER_S = 0.02
@@ -71,7 +70,7 @@ class LineWriter:
         self._lock = threading.RLock()
         self._bell = threading.Lock()  # held, but for a moment after it was rung
         self._bell.acquire()
-        self._items: deque[bytes | GoodputEvent] = deque()
+        self._items: deque[bytes | msgspec.Struct] = deque()
         self._lines: deque[bytes] = deque()
         self._flushes: deque[_Flush] = deque()
         self._awaited: _Flush | None = None  # the first that is not done yet
@@ -87,7 +86,7 @@ class LineWriter:
         """Lines that were lost so far; once closed, also those that still wait."""
         return self._refused + (len(self._items) + len(self._lines) if self._is_over else 0)
 
-    def put(self, item: bytes | GoodputEvent) -> bool:
+    def put(self, item: bytes | msgspec.Struct) -> bool:
         """Hand over a line with its end, or an event; return whether it found a place."""
         if self._is_closed or len(self._items) + len(self._lines) >= self._limit:
             self.lose()
@@ -138,7 +137,7 @@ class LineWriter:
         reason = self.error or ("it does not take them" if hangs else self._reason)
         return f"{lost} {self._what} are not in {self.path}: {reason}"
 
-    def _line(self, item: bytes | GoodputEvent) -> bytes:
+    def _line(self, item: bytes | msgspec.Struct) -> bytes:
         return item if isinstance(item, bytes) else msgspec.json.encode(item) + b"\n"
 
     def _write_lines(self) -> None:
@@ -219,7 +218,7 @@ class LineWriter:
             if not left:
                 return
 
-    def _take(self, item: bytes | GoodputEvent) -> None:
+    def _take(self, item: bytes | msgspec.Struct) -> None:
         try:
             self._lines.append(self._line(item))
         except Exception:  # noqa: BLE001  whatever is wrong with one: the others are written

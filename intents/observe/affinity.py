@@ -1,6 +1,7 @@
 """Intent 1 of the LLNL study: process-core mapping, the node's cores and their use by the application."""
 
 from array import array
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,19 +17,25 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
 
     Of several nodes it is the worst case (:mod:`.nodes`).
 
-    `unbound` are the CPUs in no application process's mask: threads that inherit a mask never run there by
-    themselves. `spare_cores` are all cores less the application's measured use.
+    Linux's CPUs are `cpus`; those that are hyperthreads of one core are one of the `cores`. `unbound` are the
+    CPUs of `idle_cores`, no CPU of which is in a mask of the application's processes or bound threads:
+    threads that inherit a mask never run there by themselves. `spare_cores` are all cores, or as many as the
+    cgroup lets the job use at once (`core_limit`, 0: all), less the application's measured use.
     """
 
     evidence: Evidence = Evidence()
     cpus: tuple[int, ...] = ()
+    cores: int = 0
+    core_limit: float = 0.0
+    numa_nodes: int = 1
     processes: int = 0
     bound: bool = False
     unbound: tuple[int, ...] = ()
+    idle_cores: int = 0
     used_cores: float = 0.0
     spare_cores: float = 0.0
     mask_cores: int = 0
-    """CPUs in the smallest mask of an application process."""
+    """Cores in the smallest mask of an application process."""
     nodes: int = 1
     host: str = ""
     """The node with the fewest spare cores, where several were observed."""
@@ -39,12 +46,20 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.cpus:
             return "the node was not observed yet"
-        masks = f"bound, {count_text(len(self.unbound), 'core')} in no mask" if self.bound else "not bound"
+        masks = f"bound, {count_text(self.idle_cores, 'core')} in no mask" if self.bound else "not bound"
         return (
-            f"{count_text(len(self.cpus), 'core')}; {self.used_cores:.2f} used by"
+            f"{self._machine()}; {self.used_cores:.2f} used by"
             f" {self.processes} application {'process' if self.processes == 1 else 'processes'} ({masks});"
             f" {self.spare_cores:.2f} spare{self._others()}"
         )
+
+    def _machine(self) -> str:
+        more = (
+            count_text(len(self.cpus), "hyperthread") if self.cores < len(self.cpus) else "",
+            f"{self.numa_nodes} NUMA nodes" if self.numa_nodes > 1 else "",
+            f"of which the cgroup allows {self.core_limit:g}" if 0 < self.core_limit < self.cores else "",
+        )
+        return ", ".join(filter(None, (count_text(self.cores, "core"), *more)))
 
     def _others(self) -> str:
         if self.nodes == 1:
@@ -68,7 +83,10 @@ class AffinityObserver:
         self._times_s.append(now)
         del self._used[:-_REMEMBERED], self._times_s[:-_REMEMBERED]
         used_cores = sum(self._used) / len(self._used)
-        masks = {cpu for process in node.processes for cpu in process.cpus}
+        cores = _Cores(node.siblings)
+        masks = {cpu for process in node.processes for cpu in (*process.cpus, *process.thread_cpus)}
+        unbound = cores.without(node.cpus, masks)
+        total = cores.count(node.cpus)
         self._found = CoreAffinity(
             evidence=Evidence(
                 count=len(self._used),
@@ -77,14 +95,37 @@ class AffinityObserver:
                 source=node.source,
             ),
             cpus=node.cpus,
+            cores=total,
+            core_limit=node.core_limit,
+            numa_nodes=max(1, len(node.numa)),
             processes=len(node.processes),
             bound=any(len(process.cpus) < len(node.cpus) for process in node.processes),
-            unbound=tuple(cpu for cpu in node.cpus if cpu not in masks),
+            unbound=unbound,
+            idle_cores=cores.count(unbound),
             used_cores=used_cores,
-            mask_cores=min(len(process.cpus) for process in node.processes),
-            spare_cores=max(0.0, len(node.cpus) - used_cores),
+            mask_cores=min(cores.count(process.cpus) for process in node.processes),
+            spare_cores=max(0.0, min(total, node.core_limit or total) - used_cores),
         )
 
     def observe(self) -> CoreAffinity:
         """Return the intent."""
         return self._found
+
+
+class _Cores:
+    """Which CPUs are hyperthreads of one core. A CPU of which nothing is known is a core."""
+
+    def __init__(self, siblings: Iterable[tuple[int, ...]]) -> None:
+        self._core_of = {cpu: min(group) for group in siblings for cpu in group}
+
+    def count(self, cpus: Iterable[int]) -> int:
+        """Return the number of cores that `cpus` are of."""
+        return len(self._of(cpus))
+
+    def without(self, cpus: Iterable[int], busy: Iterable[int]) -> tuple[int, ...]:
+        """Return those of `cpus` that share no core with a busy one."""
+        busy_cores = self._of(busy)
+        return tuple(cpu for cpu in cpus if self._core_of.get(cpu, cpu) not in busy_cores)
+
+    def _of(self, cpus: Iterable[int]) -> set[int]:
+        return {self._core_of.get(cpu, cpu) for cpu in cpus}

@@ -1,17 +1,15 @@
-"""Intent 2 of the LLNL study: the distribution of access sizes, its top five and its 90th percentile."""
+"""Intent 2 of the LLNL study: the distribution of access sizes, of the job and of each class of its files."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
 from ...goodput.events import OutputCompleted
 from ...units import bytes_text, count_text
-from ..events import Operation, Tier, TraceDigest
+from ..events import Content, Operation, Tier, TraceDigest
 from ..intent import Evidence
+from .sizes import SizeHistogram, Sizes
 
-TOP = 5
-_DISTINCT_SIZES = 4096
 _MIN_SIZES = 2
 _MIN_CALLS = 8
 _FAR_BELOW = 0.5
@@ -25,16 +23,8 @@ _PREFERENCE = tuple(
 SCR) all writes outside SCR's own files are, and of a job that only reads, its reads."""
 
 
-class SizeShare(msgspec.Struct, frozen=True, kw_only=True):
-    """One access size, its number of accesses, and its share of all bytes (0 to 1)."""
-
-    size_bytes: int
-    count: int
-    share: float
-
-
-class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
-    """The application's accesses by size. Shares and percentiles are by bytes, not by calls.
+class BufferSizes(Sizes, frozen=True, kw_only=True):
+    """The application's accesses by size, those of each :class:`Content` of files in `by_content`.
 
     `call_s` is the fixed cost of a write into the prefix directory, if the trace has enough different sizes.
     `written_bytes` is what the traced outputs wrote on this node by their own account, about, where the trace
@@ -43,9 +33,7 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
 
     evidence: Evidence = Evidence()
     operation: str = Operation.WRITE
-    bytes: int = 0
-    top: tuple[SizeShare, ...] = ()
-    p90_bytes: int = 0
+    by_content: dict[str, Sizes] = msgspec.field(default_factory=dict)
     call_s: float | None = None
     seen_bytes: int = 0
     written_bytes: int = 0
@@ -54,12 +42,22 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.top:
             return self._unseen() or "no reads or writes of the application were traced yet"
-        sizes = ", ".join(f"{bytes_text(top.size_bytes)} {top.share:.0%}" for top in self.top)
-        return (
-            f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)};"
-            f" top by bytes: {sizes}; p90 {bytes_text(self.p90_bytes)}{'; ' if self.written_bytes else ''}"
-            f"{self._unseen()}"
+        return "; ".join(
+            filter(
+                None,
+                (
+                    f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)}",
+                    self.text(),
+                    *self._contents(),
+                    self._unseen(),
+                ),
+            )
         )
+
+    def _contents(self) -> Iterable[str]:
+        """Yield what is written into files of each content, if there are several."""
+        for content, sizes in self.by_content.items() if len(self.by_content) > 1 else ():
+            yield f"{content} files {sizes.bytes / max(1, self.bytes):.0%}, p90 {bytes_text(sizes.p90_bytes)}"
 
     def _unseen(self) -> str:
         """Return that most of the bytes are missing, why, and what to do; empty where they are not."""
@@ -68,7 +66,8 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"the trace has {bytes_text(self.seen_bytes)} of the {bytes_text(self.written_bytes)} that these"
             " outputs wrote here: DFTracer sees no mapped files, C++ streams, io_uring or duplicated"
-            " descriptors. To have it traced, write by write() or fwrite() to files of open() or fopen()"
+            " descriptors, and a log that the application opens itself (as DLIO does) is for scrtune replay."
+            " To have it traced, write by write() or fwrite() to files of open() or fopen()"
         )
 
 
@@ -77,6 +76,9 @@ class BufferObserver:
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, str], SizeHistogram] = {key: SizeHistogram() for key in _PREFERENCE}
+        self._by_content: dict[tuple[str, str, str], SizeHistogram] = {
+            (tier, op, content): SizeHistogram() for tier, op in _PREFERENCE for content in Content
+        }
         self._start_s: float | None = None
         self._end_s = 0.0
         self._written_bytes = 0
@@ -90,9 +92,11 @@ class BufferObserver:
         """Take in a stretch of trace."""
         for access in digest.accesses:
             histogram = self._sizes.get((access.tier, access.op))
-            if histogram is None:
+            part = self._by_content.get((access.tier, access.op, access.content))
+            if histogram is None or part is None:
                 continue
             histogram.add(access.sizes, access.seconds)
+            part.add(access.sizes)
             self._start_s = access.start_s if self._start_s is None else min(self._start_s, access.start_s)
             self._end_s = max(self._end_s, access.end_s)
 
@@ -108,81 +112,27 @@ class BufferObserver:
         key = next((key for key in _PREFERENCE if self._sizes[key].bytes > 0), None)
         if key is None or self._start_s is None:
             return BufferSizes(seen_bytes=seen_bytes, written_bytes=written_bytes)
-        histogram = self._sizes[key]
+        sizes = self._sizes[key].sizes
         cost = fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples())
         return BufferSizes(
             evidence=Evidence(
-                count=histogram.count,
+                count=sizes.count,
                 window_s=self._end_s - self._start_s,
                 end_s=self._end_s,
                 source="DFTracer",
                 is_partial=written_bytes > 0,
             ),
             operation=key[1],
-            bytes=histogram.bytes,
-            top=histogram.top(TOP),
-            p90_bytes=histogram.quantile(0.9),
+            **msgspec.structs.asdict(sizes),
+            by_content={
+                content.value: part.sizes
+                for content in Content
+                if (part := self._by_content[key[0], key[1], content]).bytes
+            },
             call_s=cost[0] if cost else None,
             seen_bytes=seen_bytes,
             written_bytes=written_bytes,
         )
-
-
-class SizeHistogram:
-    """The number of accesses of each exact size, and their seconds.
-
-    Holds at most 4096 distinct sizes; beyond that the rarest are merged into the next power of two, so that
-    frequent sizes stay exact. Sums of counts and bytes are always exact.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.bytes = 0
-        self._counts: Counter[int] = Counter()
-        self._bytes: Counter[int] = Counter()
-        self._seconds: dict[int, float] = {}
-
-    def add(self, sizes: Mapping[int, int], seconds: Mapping[int, float] = {}) -> None:
-        """Add accesses: size in bytes -> count, and size -> the sum of their seconds."""
-        for size, count in sizes.items():
-            if size >= 0 and count > 0:
-                self._add(size, count, size * count, seconds.get(size, 0.0))
-                self.count += count
-                self.bytes += size * count
-        if len(self._counts) > _DISTINCT_SIZES:
-            self._merge_rare()
-
-    def _add(self, size: int, count: int, total_bytes: int, seconds: float) -> None:
-        self._counts[size] += count
-        self._bytes[size] += total_bytes
-        self._seconds[size] = self._seconds.get(size, 0.0) + seconds
-
-    def top(self, n: int) -> tuple[SizeShare, ...]:
-        """Return the `n` sizes that carry the most bytes."""
-        heaviest = sorted(self._bytes.items(), key=lambda item: (-item[1], item[0]))[:n]
-        return tuple(
-            SizeShare(size_bytes=size, count=self._counts[size], share=total / max(1, self.bytes))
-            for size, total in heaviest
-        )
-
-    def quantile(self, q: float) -> int:
-        """Return the smallest size such that accesses of at most that size have a share `q` of all bytes."""
-        passed = 0
-        for size in sorted(self._bytes):
-            passed += self._bytes[size]
-            if passed >= q * self.bytes:
-                return size
-        return 0
-
-    def samples(self) -> Iterable[tuple[float, int, float]]:
-        """Return (mean size, count, sum of seconds) of every size."""
-        return ((self._bytes[each] / n, n, self._seconds[each]) for each, n in self._counts.items())
-
-    def _merge_rare(self) -> None:
-        while len(self._counts) > _DISTINCT_SIZES * 3 // 4:
-            for size in sorted(self._counts, key=self._counts.__getitem__)[: _DISTINCT_SIZES // 4]:
-                cell = self._counts.pop(size), self._bytes.pop(size), self._seconds.pop(size)
-                self._add(1 << max(0, size - 1).bit_length(), *cell)
 
 
 def fit_call_cost(samples: Iterable[tuple[float, int, float]]) -> tuple[float, float] | None:

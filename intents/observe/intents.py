@@ -1,28 +1,46 @@
 """All intents of a job, and the observers that they come from."""
 
 import msgspec
+from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import GoodputEvent, OutputCompleted, RestartCompleted
+from ...goodput.events import GoodputEvent, OutputCompleted, RestartCompleted, StepCompleted
 from ...goodput.interval.failures import Failures
-from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, TraceDigest, Values
+from ..declared import Declared
+from ..events import (
+    AllocationObserved,
+    MetricObserved,
+    NodeObserved,
+    SettingsObserved,
+    StorageProbed,
+    StorageTargetsObserved,
+    TraceDigest,
+    Values,
+)
 from ..intent import Intent
 from ..settings import is_cached
 from ..tune.knowledge import Knowledge
 from .affinity import CoreAffinity
 from .buffers import BufferObserver, BufferSizes
+from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
+from .checkpoints_required import CheckpointsRequired
+from .checkpoints_required import observe as observe_checkpoints_required
 from .clean_start import CleanStart, CleanStartObserver
+from .divergence import Divergence, DivergenceObserver
 from .fault_model import FaultModel
 from .fault_model import observe as observe_faults
 from .fault_tolerance import FaultTolerance
 from .fault_tolerance import observe as observe_tolerance
 from .flush import FlushBehaviour, FlushObserver
 from .history import History, HistoryObserver
+from .kept_checkpoints import KeptCheckpoints
 from .nodes import Nodes
+from .output_sizes import OutputSizeObserver, OutputSizes
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
-
-_NONE = Failures()
+from .storage import StorageTargets
+from .storage import observe as observe_targets
+from .workflow import Workflow, WorkflowObserver
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +54,12 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     clean_start: CleanStart = CleanStart()
     tolerance: FaultTolerance = FaultTolerance()
     history: History = History()
+    storage: StorageTargets = StorageTargets()
+    outputs: OutputSizes = OutputSizes()
+    checkpoints: CheckpointsRequired = CheckpointsRequired()
+    rate: CheckpointRate = CheckpointRate()
+    workflow: Workflow = Workflow()
+    divergence: Divergence = Divergence()
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
@@ -48,6 +72,12 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "clean start": self.clean_start,
             "fault tolerance": self.tolerance,
             "history": self.history,
+            "storage targets": self.storage,
+            "output sizes": self.outputs,
+            "checkpoints required": self.checkpoints,
+            "checkpoint rate": self.rate,
+            "workflow": self.workflow,
+            "divergence": self.divergence,
         }
 
 
@@ -60,8 +90,26 @@ NUMBERS = {
     "fault tolerance": 5,
     "history": 6,
     "flush": 8,
+    "storage targets": 7,
+    "output sizes": 9,
+    "checkpoints required": 8,
+    "checkpoint rate": 10,
+    "workflow": 11,
+    "divergence": 12,
 }
 """The study's number of an intent, by the name of :meth:`Intents.named`."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a job at `now_s` (epoch seconds) from elsewhere than its own I/O."""
+
+    failures: Failures = Failures()
+    allocation: AllocationObserved | None = None
+    recalled: Knowledge | None = None
+    now_s: float = 0.0
+
+
+_NOTHING = Surroundings()
 
 
 class Observers:
@@ -73,20 +121,39 @@ class Observers:
         self._flush = FlushObserver()
         self._clean_start = CleanStartObserver()
         self._history = HistoryObserver()
+        self._rate = CheckpointRateObserver()
+        self._workflow = WorkflowObserver()
+        self._divergence = DivergenceObserver()
+        self._kept = KeptCheckpoints()
+        self._taken = 0
+        self._outputs = OutputSizeObserver()
+        self.targets: StorageTargetsObserved | None = None
+        """What the prefix directory is on."""
 
     def begin_run(self, job: SettingsObserved, now: float) -> None:
         """Take in that a run of `job` begins."""
         self._clean_start.begin_run(job, now)
+        self._workflow.begin_run()
+        self._divergence.begin_run()
 
     def add_event(self, event: GoodputEvent, settings: Values) -> None:
         """Take in what happened to the job under `settings`."""
         self._history.add(event, is_cached=is_cached(settings))
-        if isinstance(event, RestartCompleted):
-            self._clean_start.add(event)
+        self._kept.add(event, is_cached=is_cached(settings))
+        match event:
+            case RestartCompleted():
+                self._clean_start.add(event)
+            case StepCompleted():
+                self._workflow.add_step(event.end_s - event.start_s)
+            case OutputCompleted():
+                self._buffers.add_output(event)
+                self._outputs.add_output(event)
+                self._taken += event.checkpoint and event.valid
 
     def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
         """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
         self.nodes.add_look(node, now, is_cached=is_cached)
+        self._workflow.add_node(node)
 
     def add_probe(self, probe: StorageProbed, now: float) -> None:
         """Take in the rates of a node's storage."""
@@ -96,28 +163,34 @@ class Observers:
         """Take in a stretch of trace, of whichever node: sizes of all nodes are summed."""
         self.nodes.add_digest(digest, now)
         self._buffers.add(digest)
+        self._outputs.add(digest)
+        self._workflow.add_digest(digest)
 
-    def add_output(self, output: OutputCompleted) -> None:
-        """Take in an output as the application told it."""
-        self._buffers.add_output(output)
+    def add_metric(self, metric: MetricObserved, job: SettingsObserved | None) -> bool:
+        """Take in a value that the application measured; return whether a divergence began or ended."""
+        return self._divergence.add(metric, job.declared.metric if job else "")
 
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
         self._flush.add(cost, _key(settings))
+        self._rate.add(cost)
 
     def observe(
         self,
         job: SettingsObserved | None,
         settings: Values,
-        failures: Failures = _NONE,
-        allocation: AllocationObserved | None = None,
-        recalled: Knowledge | None = None,
+        around: Surroundings = _NOTHING,
     ) -> Intents:
-        """Return the intents of `job` under `settings`, after `failures` and what earlier jobs taught."""
+        """Return the intents of `job` under `settings`, by what was observed and what is `around` it."""
         scheme = str(settings["SCR_COPY_TYPE"])
         redundancy = observe_redundancy(job, scheme if job else None)
         flush = self._flush.observe(_key(settings))
-        faults = observe_faults(job, scheme, failures, allocation, recalled)
+        failures, allocation, now = around.failures, around.allocation, around.now_s
+        faults = observe_faults(job, scheme, failures, allocation, around.recalled)
+        declared = job.declared if job else Declared()
+        divergence = self._divergence.observe(declared.metric)
+        keeps = settings.get("SCR_PREFIX_SIZE", 0)
+        back_to = self._kept.newest(divergence.good_s, keeps if isinstance(keeps, int) else 0)
         return Intents(
             affinity=self.nodes.affinity,
             buffers=self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced)),
@@ -127,6 +200,14 @@ class Observers:
             clean_start=self._clean_start.observe(),
             tolerance=observe_tolerance(faults, redundancy, flush, settings),
             history=self._history.observe(job),
+            storage=observe_targets(self.targets),
+            outputs=self._outputs.observe(),
+            checkpoints=observe_checkpoints_required(
+                declared, self._taken, failures.observed_s, allocation, now
+            ),
+            rate=self._rate.observe(failures),
+            divergence=replace(divergence, back_to=back_to if divergence.sign else ""),
+            workflow=self._workflow.observe(allocation, now),
         )
 
     def flush(self, settings: Values) -> FlushBehaviour:

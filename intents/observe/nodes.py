@@ -56,7 +56,7 @@ class _Node:
             host=host,
             seen_s=self.seen_s,
             ranks=cores.processes,
-            cores=len(cores.cpus),
+            cores=cores.cores,
             spare_cores=cores.spare_cores,
             memory_available_bytes=look.memory_available_bytes if look else 0,
             cache_free_bytes=look.cache_free_bytes if look else 0,
@@ -78,7 +78,7 @@ class Nodes:
         node = self._node(look.host, now)
         node.affinity.add(look, now)
         self._affinity = None
-        node.look = msgspec.structs.replace(look, processes=(), cpus=())
+        node.look = msgspec.structs.replace(look, processes=(), cpus=(), siblings=(), numa=())
         if is_cached:
             node.free_with_datasets = look.cache_free_bytes
 
@@ -189,6 +189,7 @@ def merged_affinity(seen: list[tuple[str, CoreAffinity]]) -> CoreAffinity:
         processes=max(each.processes for each in each_is),
         bound=any(each.bound for each in each_is),
         unbound=tuple(sorted(idle)),
+        idle_cores=min(len(idle), *(each.idle_cores for each in each_is)),
         mask_cores=min(each.mask_cores for each in each_is),
         nodes=len(seen),
         host=host,

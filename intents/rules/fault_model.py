@@ -64,6 +64,8 @@ def _scheme(now: Situation) -> DerivedParameter:
         return replace(
             found, why_not=f"no floor was declared: a lever, judged by trials ({now.rails.because})"
         )
+    if not now.cached:
+        return replace(found, why_not="the job goes past the cache: the prefix directory survives everything")
     wanted, clipped = now.intents.redundancy.floor, ""
     if now.job is not None and (now.job.declared.losses or 0) > faults.losses:
         clipped = f"{most_survived(now.job)}: {faults.losses}"

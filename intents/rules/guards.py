@@ -12,8 +12,10 @@ CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
 _MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
-NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE"})
-"""Parameters that delete or move data: they are the user's alone."""
+NEVER = frozenset(
+    {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
+)
+"""Parameters that delete or move data, or go back to older ones: they are the user's alone."""
 
 
 def _forbidden(changes: Values, _now: Situation) -> str | None:
@@ -109,6 +111,8 @@ def outgrown(now: Situation) -> str:
     if now.held is None or not 0 < free_bytes < more_bytes or more_bytes <= _more_bytes(now.own, now):
         return ""
     before, after = now.held.checkpoint_bytes, now.intents.flush.checkpoint_bytes
+    if after <= before:  # one that was written since the cache was observed
+        return ""
     grown = f"{bytes_text(after)} instead of {bytes_text(before)}"
     return (
         f"checkpoints have grown to {grown}: {bytes_text(more_bytes)} more do not fit into the cache's"

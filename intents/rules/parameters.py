@@ -18,20 +18,33 @@ from msgspec.structs import replace
 
 from ..events import Values, ValueSource
 from ..mutability import Mutability
+from .access_sizes import access_sizes
+from .checkpoint_rate import checkpoint_rate
 from .clean_start import clean_start
+from .divergence import divergence
 from .fault_model import fault_model
 from .fault_tolerance import fault_tolerance
 from .guards import NEVER, not_by_us, veto
 from .history import history
 from .levers import NAMES
 from .parameter import DerivedParameter
+from .process_cores import process_cores
 from .situation import Proposal, Situation
+from .storage import next_output, storage_targets
+from .workflow import workflow
 
 RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
     fault_model,
     clean_start,
     fault_tolerance,
     history,
+    checkpoint_rate,
+    workflow,
+    divergence,
+    process_cores,
+    access_sizes,
+    storage_targets,
+    next_output,
 )
 """In the order of precedence: how durable data are comes before what they cost."""
 

@@ -4,9 +4,12 @@ from functools import cached_property
 
 import msgspec
 
+from ...goodput.interval.failure_rate import Posterior, posterior, typical
+from ...goodput.interval.failures import Failures
 from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, Values
 from ..mutability import RunMutability
 from ..observe.intents import Intents
+from ..observe.redundancy import effective
 from ..settings import DEFAULTS, changes_text, is_cached, number
 from ..tune.knowledge import Knowledge
 from .durability import Rails, rails
@@ -50,6 +53,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     probe: StorageProbed | None = None
     allocation: AllocationObserved | None = None
     recalled: Knowledge | None = None
+    failures: Failures = Failures()
+    felt_s: float = 0.0
+    """Believed seconds that a checkpoint takes; 0: not known, or not before a trial has ended."""
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
     why_no_cache: str = ""
@@ -61,6 +67,31 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rails(self) -> Rails:
         """What may never be traded for speed."""
         return rails(self.job, self.own)
+
+    @cached_property
+    def failure_rate(self) -> Posterior:
+        """What is believed of the job's failures, after those seen."""
+        nodes = self.intents.redundancy.nodes
+        scheme = effective(str(self.settings["SCR_COPY_TYPE"]), nodes)
+        return posterior(self.failures, typical(nodes, survives_node=scheme != "SINGLE"))
+
+    @cached_property
+    def mtbf_s(self) -> float:
+        """Mean seconds between failures, by the mean rate."""
+        return self.failure_rate.mtbf_s
+
+    @property
+    def remaining(self) -> int:
+        """Checkpoints that are still to come, as far as that can be known.
+
+        As many as there were is the median estimate without other knowledge (Gott 1993); a declared length
+        says it better, and the end of the allocation bounds it.
+        """
+        required = self.intents.checkpoints
+        known = required.still_to_come(self.intents.flush.interval_s)
+        if known is None:
+            return self.checkpoints
+        return known if required.is_length_declared else min(known, self.checkpoints)
 
     @property
     def reinit_prior_s(self) -> float:

@@ -25,7 +25,8 @@ _ITEM_CALLS = frozenset(("fread", "fwrite", "fread_unlocked", "fwrite_unlocked")
 
 _CHECKPOINT_CATEGORIES = ("checkpoint", "ck")
 _CHECKPOINT_PREFIXES = ("checkpoint.", "ckpt.")
-_CHECKPOINT_CALLS = ("save_checkpoint", "load_checkpoint")
+CHECKPOINT_CALLS = ("save_checkpoint", "load_checkpoint")
+"""Each is a whole checkpoint; other calls of the category may be a part of one."""
 _LOADS = ("load", "restart", "restore", "resume", "recover", "read")
 _NEITHER = ("__init__", "init", "finalize", "get_tensor")
 """How calls of the category begin that load a checkpoint, and that do neither (DLIO's and pydftracer's)."""
@@ -41,7 +42,7 @@ def span_kind(category: str, name: str) -> SpanKind | None:
     if not (
         category.lower() in _CHECKPOINT_CATEGORIES
         or lower.startswith(_CHECKPOINT_PREFIXES)
-        or call in _CHECKPOINT_CALLS
+        or call in CHECKPOINT_CALLS
     ) or call.startswith(_NEITHER):
         return None
     return SpanKind.LOAD if call.startswith(_LOADS) else SpanKind.SAVE

@@ -10,17 +10,26 @@ from pathlib import PurePosixPath
 from typing import NamedTuple, Protocol
 
 from ...goodput.validation import LARGEST_INTEGER, LARGEST_S
-from ..events import LARGEST_COUNT, Access, Operation, Tier
+from ..events import LARGEST_COUNT, Access, Content, Operation, Tier
 
 MOVES_DATA = frozenset((Operation.READ, Operation.WRITE))
 
 MAX_SIZES = 4096
-"""Distinct sizes kept for each tier and operation; further ones count without their size."""
+"""Distinct sizes kept for each place and operation; further ones count without their size."""
 MAX_THREADS = 4096
 MAX_PENDING = 131_072
 """Sizes, threads and files that may wait for an explanation of their hash before all are given up."""
 
 _SCR_DIRECTORY = "/.scr/"
+_WORDS = (
+    ("optim", Content.OPTIMIZER),
+    ("layer", Content.LAYER),
+    ("model", Content.MODEL),
+    ("weight", Content.MODEL),
+    ("param", Content.MODEL),
+)
+"""Words in the names of files, the telling ones first: DeepSpeed's ``layer_01-model_00-model_states.pt`` is a
+layer, Megatron's ``model_optim_rng.pt`` mostly the optimizer's."""
 _NS = 1e9
 
 FileKey = str | tuple[str, int | None, int]
@@ -57,18 +66,28 @@ class Places(Protocol):
         """Return the place of `path`."""
 
 
+def content_of(path: str) -> Content:
+    """Return what the file at `path` holds, by the words in its name."""
+    name = path.rstrip("/").rpartition("/")[2].lower()
+    return next((content for word, content in _WORDS if word in name), Content.OTHER)
+
+
 class Tiers:
-    """The tiers of paths: the longest matching directory wins; ``.scr`` below it is SCR's own."""
+    """The tiers of paths: the longest matching directory wins; ``.scr`` below it is SCR's own.
+
+    A place is a tier, and after a slash the content of the file where its name tells it.
+    """
 
     def __init__(self, directories: Mapping[str, str]) -> None:
         by_path = {PurePosixPath(directory): Tier(tier) for directory, tier in directories.items()}
         longest_first = sorted(by_path.items(), key=lambda item: len(item[0].parts), reverse=True)
         self._prefixes = [(f"{path}".rstrip("/") + "/", tier) for path, tier in longest_first]
 
-    def of(self, path: str) -> Tier:
-        """Return the tier of `path`."""
+    def of(self, path: str) -> str:
+        """Return the place of `path`."""
         tier, is_scr = self.find(path)
-        return Tier.SCR if is_scr else tier
+        content = content_of(path)
+        return Tier.SCR if is_scr else tier if content is Content.OTHER else f"{tier}/{content}"
 
     def find(self, path: str) -> tuple[Tier, bool]:
         """Return the tier whose directory `path` is in, and whether it is one of SCR's own files there."""
@@ -162,11 +181,13 @@ class Group:
         elif len(self.sizes) < MAX_SIZES:
             self.sizes[size] = [count, duration_ns]
 
-    def access(self, tier: str, op: Operation) -> Access:
+    def access(self, place: str, op: Operation) -> Access:
         """Return the sum as it goes to the journal."""
+        tier, _, content = place.partition("/")
         return Access(
             tier=tier,
             op=op,
+            content=content or Content.OTHER,
             count=min(self.count, LARGEST_INTEGER),
             bytes=min(self.bytes, LARGEST_INTEGER),
             duration_s=seconds(self.duration_ns),
@@ -237,7 +258,7 @@ class AccessTable:
         return sum(group.size for group in self._waiting.values())
 
     def take(self) -> tuple[tuple[Access, ...], int]:
-        """Return the settled accesses by tier and operation, and the number of those given up."""
+        """Return the settled accesses by place and operation, and the number of those given up."""
         accesses = tuple(
             group.access(*key) for key, group in sorted(self._settled.items(), key=itemgetter(0))
         )

@@ -10,7 +10,7 @@ from ..events import SettingsObserved, Values
 from ..mutability import LEVER, RunMutability
 from ..observe.shared_files import SharedFiles
 from ..rules.situation import Proposal
-from ..settings import DEFAULTS
+from ..settings import DEFAULTS, is_cached
 from .decisions import Breakdown, Decision, DecisionLog, Verdict
 
 _REMEMBERED = 64
@@ -163,6 +163,8 @@ class AppliedSettings:
         self.values: Values = {}
         self.checkpoints = 0
         """Valid ones of the job so far."""
+        self.cached = 0
+        """Those of them that went through the cache, whether their flush has ended or not."""
         self.obeyed = 0
         """The last ones in a row that SCR_Need_checkpoint asked for."""
         self.start_s = 0.0
@@ -206,6 +208,7 @@ class AppliedSettings:
             if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):
                 self._reinits.append(apply_s)
             self.values = settings
+        self.cached += output.checkpoint and output.valid and is_cached(self.values)
         return apply_s
 
 

@@ -17,7 +17,7 @@ class TrialBudget:
     def __init__(self) -> None:
         self.left_s = 0.0
         self.overdraft_s = 0.0
-        """What settings that are surely cheaper may lose while nothing is left."""
+        """What settings that are surely cheaper may lose while nothing is left: they fill it again."""
         self._first_s = 0.0
         self._is_open = False
 
@@ -32,13 +32,18 @@ class TrialBudget:
         """What is left of all that came after the first credit: it may be lost to find out."""
         return self.left_s - self._first_s
 
-    def charge(self, cost_s: float, own_s: float, *, is_tuned: bool) -> None:
-        """Enter one checkpoint, which would have cost `own_s` under the user's own settings."""
+    def charge(self, cost_s: float, own_s: float, *, is_tuned: bool, had_begun: bool = False) -> None:
+        """Enter one checkpoint, which would have cost `own_s` under the user's own settings.
+
+        What `had_begun` when the budget was used up is not what the overdraft is for.
+        """
         if not self._is_open:
             return
-        if is_tuned and self.left_s <= 0:
-            self.overdraft_s -= max(0.0, cost_s - own_s)
-        self.left_s += ALLOWANCE * own_s
+        if self.left_s > 0:
+            self.left_s += ALLOWANCE * own_s
+        else:
+            loss_s = max(0.0, cost_s - own_s) if is_tuned and not had_begun else 0.0
+            self.overdraft_s = min(self._first_s, self.overdraft_s + ALLOWANCE * own_s) - loss_s
         if is_tuned:
             self.left_s += own_s - cost_s
 

@@ -14,47 +14,41 @@ from ..events import Values
 from ..mutability import RunMutability
 from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import describe
-from ..rules.guards import outgrown, veto
-from ..rules.levers import LEVERS, Component
+from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation
 from ..settings import difference, flush_every, is_cached
-from .active_settings import ActiveSettings, values
+from .active_settings import values
 from .belief.belief import Belief
-from .belief.learner import Learner
 from .belief.observations import Identity, WaitAttribution, identity
-from .budget import TrialBudget
 from .chooser import (
     KEEP_AT_LAST,
     MOST_LOOKS,
     OWN,
-    Choice,
     View,
     best,
     is_replay_due,
     is_surely_worse,
     p_better,
-    p_worse,
     verdict,
 )
 from .comparison import compare
 from .decisions import Outcome, Verdict
-from .switching import can_go, pending_s, switch_seconds
 from .trial import Trial, measured, users_change
+from .tuning_state import TuningState
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _ODD = 1.35
 _QUIET = 6
-_OVERDUE, _BLIND = 0.95, 0.02
+_OVERDUE = 0.95
 _LATE = 1.5
 """Intervals: the end of a flush may be known at the next output only."""
-_OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 Look = Callable[[], Situation]
 
 
-class Trials(ActiveSettings):
-    """The belief about a job, the trial that is on, and the budget for trials.
+class Trials(TuningState):
+    """The trial that is on, and what becomes of it.
 
     `settings` is always complete: the baseline with what was changed, as far as `mutability` goes; the rest
     is in `at_launch`. Memory is bounded.
@@ -69,13 +63,9 @@ class Trials(ActiveSettings):
 
     def _begin(self, baseline: Values, mutability: RunMutability) -> None:
         super()._begin(baseline, mutability)
-        self.learner = Learner()
-        self.budget = TrialBudget()
         self._waits = WaitAttribution()
         self._trial: Trial | None = None
-        self._incumbent = dict(self.wanted)
-        self._dropped: set[Identity] = set()
-        self._replays = self._quiet = self._newest = self._last_flushed = 0
+        self._replays = self._quiet = self._used_up_at = 0
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
         self._tried: dict[Identity, Trial] = {}
@@ -101,32 +91,6 @@ class Trials(ActiveSettings):
     @property
     def _pending(self) -> Values:
         return self.pending.changes if self.pending else {}
-
-    @property
-    def belief(self) -> Belief | None:
-        """What is believed of all candidates; None before the first checkpoint."""
-        return self.learner.belief
-
-    @property
-    def trial_budget_s(self) -> float:
-        """Seconds that trials may still cost."""
-        return self.budget.left_s
-
-    @property
-    def baseline_s(self) -> float:
-        """Believed cost of a checkpoint under the user's settings; 0 before one was measured."""
-        return self.belief.breakdown(OWN).cost_s if self.belief else 0.0
-
-    @property
-    def current_s(self) -> float:
-        """Believed cost of a checkpoint under the active settings, a trial aside; 0 before there was one."""
-        index = self.belief.index(self._incumbent) if self.belief else None
-        return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
-
-    @property
-    def is_flushed(self) -> bool:
-        """True when the newest checkpoint is in the prefix directory: a re-init forces no flush."""
-        return self._newest <= self._last_flushed
 
     @property
     def trying(self) -> Proposal | None:
@@ -209,7 +173,10 @@ class Trials(ActiveSettings):
         index = belief.index(settings)
         cost_s = belief.charged_s(index, cost) if index is not None else cost.cost_s
         is_tuned = settings != self.mutability.feasible(self.baseline)
-        self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
+        if self.budget.left_s > 0:
+            self._used_up_at = self._newest
+        had_begun = cost.dataset <= self._used_up_at
+        self.budget.charge(cost_s, own_s, is_tuned=is_tuned, had_begun=had_begun)
         trial = self._tried.get(identity(settings))
         if trial is None or index is None or not is_tuned:
             return
@@ -268,31 +235,6 @@ class Trials(ActiveSettings):
             proposal = self._proposal(view, found)
             why += f"; the next launch begins with it: {proposal.because}"
             self._pass_over(Verdict.PENDING, proposal, why, now)
-
-    def _view(self, belief: Belief, now_is: Situation) -> View:
-        incumbent = belief.index(self._incumbent)
-        forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
-        there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
-        return View(
-            belief=belief,
-            incumbent=OWN if incumbent is None else incumbent,
-            seen=self.learner.seen(),
-            there_s=there_s,
-            back_s=back_s,
-            forced_s=forced_s,
-            left_s=self.budget.left_s,
-            earned_s=self.budget.earned_s,
-            remaining=now_is.checkpoints,
-            loose=self.learner.is_loose,
-        )
-
-    def _banned(self, belief: Belief) -> set[int]:
-        """Return the candidates that were dropped, or that this run cannot have."""
-        found = (belief.index_of(each) for each in self._dropped)
-        stuck = (
-            i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
-        )
-        return {*(index for index in found if index is not None), *stuck}
 
     def _why_back(self, view: View) -> str:
         """Return why tuned settings are given up; empty when they are not.
@@ -360,23 +302,6 @@ class Trials(ActiveSettings):
             changes = difference(view.belief.candidates[index], self.settings)
             self._note_once(Verdict.VETOED, describe(changes, self.baseline, 0.0, reason), reason, now)
         return reason
-
-    def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
-        changes = difference(view.belief.candidates[index], self.settings)
-        is_blind = not self.learner.knows_prefix and bool(_OF_FLUSHES & changes.keys())
-        if is_blind and p_worse(view)[index] > _BLIND:
-            return "no flush was measured yet: what the prefix directory takes is not known"
-        return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
-
-    def _proposal(self, view: View, found: Choice) -> Proposal:
-        belief = view.belief
-        changes = difference(belief.candidates[found.index], self._incumbent)
-        expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)
-        because = (
-            f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
-            f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
-        )
-        return describe(changes, self.baseline, found.gain_s, because)
 
     def _try(self, proposal: Proposal, belief: Belief, now: float, *, since_launch: bool = False) -> None:
         self._noted.discard((Verdict.PENDING, proposal.rule))

@@ -76,3 +76,16 @@ def test_a_node_that_did_not_decide_names_the_one_that_did(scrtune: Scrtune) -> 
     assert "decided about on node n1: run this command there" in ran.stderr
     conf.write_text("SCR_FLUSH=1\n")
     assert scrtune("explain", "--job-id", "j").exit_code == 0, "nobody has decided"
+
+
+def test_the_node_that_leads_is_the_one_to_ask(scrtune: Scrtune) -> None:
+    """One that has decided before it was cut off knows who leads now."""
+    here = ended_job("j")
+    here.decision.write_text(decision_text(Advice(generation=1, settings={"SCR_COPY_TYPE": "XOR"})))
+    assert scrtune("explain", "--job-id", "j").exit_code == 0
+    here.last_status.write_bytes(msgspec.json.encode({"cluster": {"leader": "n2"}}))
+    ran = scrtune("explain", "--job-id", "j")
+    assert ran.exit_code == FAILURE
+    assert "decided about on node n2: run this command there" in ran.stderr
+    here.last_status.write_bytes(msgspec.json.encode({"cluster": {"leader": here.host}}))
+    assert scrtune("explain", "--job-id", "j").exit_code == 0

@@ -515,6 +515,31 @@ def test_the_daemon_gets_the_same_events_as_the_log(
     assert len(read(tmp_path / "log").jobs["j"].events) == 7
 
 
+def test_a_metric_goes_to_the_daemon_whatever_its_value_is(
+    real_daemon: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real_daemon.start()
+    monkeypatch.setenv("SCRTUNE_JOB_ID", "j")
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(real_daemon.paths.base))
+    with Recorder(writer="rank0", log=tmp_path / "log") as recorder:
+        recorder.job_started()
+        for step, value in enumerate([2.5, np.float32(2.25), 3, -1e300, "2.0"]):
+            recorder.record_metric("loss", value, step)  # type: ignore[arg-type]
+        recorder.record_metric("n" * 1000, 1.0, 5)
+        for value in (float("nan"), np.inf):
+            recorder.record_metric("loss", value, np.int64(6))  # type: ignore[arg-type]
+        recorder.record_metric("loss", None, 7)  # type: ignore[arg-type]
+        recorder.record_metric("loss", 1.0, "seven")  # type: ignore[arg-type]
+        assert recorder.lost == 2, "what is no number, and a step that is none"
+    real_daemon.until_events(9)
+    (seen,) = (each for each in real_daemon.view("explain").intents if each.name == "divergence")
+    assert seen.count == 7
+    assert "loss is no finite number" in seen.sentence
+    assert "loss is no finite number" in real_daemon.view("status").divergence
+    told = read(tmp_path / "log")
+    assert told.ignored["metric_observed"] == 8, "the log has them; goodput is not made of them"
+
+
 def test_without_its_daemon_the_log_is_complete_and_the_loss_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,8 +14,9 @@ import psutil
 import pytest
 
 from scrtune.client.paths import JobPaths
+from scrtune.daemon.machine import Machine
 from scrtune.daemon.node import JobNode, NodeObserver, Ranks
-from scrtune.intents.events import SettingsObserved
+from scrtune.intents.events import ProcessUse, SettingsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]
 BUSY = "while True: pass"
@@ -50,6 +51,42 @@ def test_masks_and_use_are_those_of_the_processes(wait_until: WaitUntil) -> None
     assert set(seen.cpus) == os.sched_getaffinity(0)
     assert 0 <= seen.cores_busy <= psutil.cpu_count()
     assert seen.memory_available_bytes > 0
+
+
+def test_the_cpus_that_other_threads_are_bound_to_are_seen(wait_until: WaitUntil) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one CPU")
+    first, second = cpus[:2]
+    code = (
+        "import os, sys, threading\n"
+        f"def bind():\n os.sched_setaffinity(0, {{{second}}})\n sys.stdin.read()\n"
+        "threading.Thread(target=bind, daemon=True).start()\n"
+        f"os.sched_setaffinity(0, {{{first}}})\nthreading.Event().wait()"
+    )
+    node = NodeObserver("n")
+    with child(code) as process:
+
+        def use() -> ProcessUse | None:
+            return next(iter(node.look([process.pid]).processes), None)
+
+        wait_until(lambda: (seen := use()) and (seen.cpus, seen.thread_cpus) == ((first,), (second,)))
+
+
+def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Path) -> None:
+    for path, text in {
+        "sys/devices/system/cpu/cpu0/topology/thread_siblings_list": "0-1",
+        "sys/devices/system/node/node0/cpulist": "0-1",
+        "sys/fs/cgroup/cpu.max": "150000 100000",
+        "sys/fs/cgroup/memory.max": "4096",
+        "sys/fs/cgroup/memory.current": "96",
+        "proc/self/cgroup": "0::/",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    seen = NodeObserver("n", Machine(tmp_path / "sys", tmp_path / "proc")).look([])
+    assert (seen.siblings, seen.numa, seen.core_limit) == (((0, 1),), ((0, 1),), 1.5)
+    assert seen.memory_available_bytes == 4000
 
 
 def test_a_process_is_seen_from_its_second_look_until_it_has_gone() -> None:

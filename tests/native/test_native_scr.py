@@ -278,6 +278,15 @@ def test_the_environment_of_the_application_stays_its_own(job: Job) -> None:
     assert told.column("env_purge") == ["-", "-"]
 
 
+def test_a_cache_that_is_purged_at_the_start_is_kept_by_a_re_init(job: Job) -> None:
+    told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 3}}, SCR_CACHE_PURGE="1")
+    told.assert_sound(2)
+    assert told.column("cache_size") == ["2", "3"]
+    assert told.column("env_purge") == ["1", "1"]
+    cached = {path.name for path in (job.base / "cache").rglob("scr.dataset.*") if path.is_dir()}
+    assert cached == {"scr.dataset.1", "scr.dataset.2"}
+
+
 def test_a_failure_after_a_new_initialization_looks_like_a_failure(job: Job) -> None:
     told = job.run(3, decisions={2: {"SCR_CACHE_SIZE": 1}}, ABORT_AFTER="2")
     assert told.returncode != 0
@@ -365,7 +374,7 @@ def test_a_bad_decision_file_is_told_once_and_nothing_of_it_applied(job: Job, ho
 
 
 @pytest.mark.parametrize(
-    "variable", ["SCR_DISTRIBUTE=0", "SCR_CACHE_PURGE=1", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH_POSTSTAGE=1"]
+    "variable", ["SCR_DISTRIBUTE=0", "SCR_PREFIX_PURGE=1", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH_POSTSTAGE=1"]
 )
 def test_nothing_is_initialized_again_where_that_deletes_checkpoints(job: Job, variable: str) -> None:
     name, _, value = variable.partition("=")

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import msgspec
 import pytest
 
 from scrtune.cli.commands.replay import replay_view
-from scrtune.replay.run import JobShape, Replayed, replay_traces
-from scrtune.replay.traces import TraceNotFoundError
+from scrtune.replay.outputs import read_outputs
+from scrtune.replay.run import JobShape, Replayed, at_once, find_checkpoints, read_digests, replay_traces
+from scrtune.replay.spans import JobInterval
+from scrtune.replay.traces import Summary, TraceNotFoundError
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())
@@ -172,3 +175,46 @@ def test_a_trace_without_events_says_nothing(tmp_path: Path) -> None:
     replayed = replay_traces([tmp_path], JobShape(cores=4))
     assert (replayed.start_s, replayed.end_s) == (0.0, 0.0)
     assert replayed.pipeline.proposals() == ()
+
+
+def test_what_outputs_wrote_is_told_apart_and_nothing_is_counted_twice(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw", ranks=3, saves=4)
+    outputs, rest = read_outputs([trace], {"/prefix": "prefix"}, saves_of(trace))
+    assert [(each.bytes, each.files, each.are_shared) for each in outputs] == [
+        (3 * 8 * 8 * MIB, 3, False)
+    ] * 4
+    assert rest.accesses == ()
+    whole = replay_traces([trace], JobShape(prefix="/prefix")).pipeline
+    assert whole.intents.buffers.bytes == sum(each.bytes for each in outputs)
+    assert whole.counters.trace_events == 3 * 4 * 9
+
+
+def saves_of(trace: Path) -> Sequence[JobInterval]:
+    shape = JobShape(prefix="/prefix")
+    return find_checkpoints([trace], shape, read_digests([trace], shape, Summary())).saves
+
+
+def test_a_long_trace_shares_its_bytes_out_evenly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = write_job(tmp_path / "a.pfw", ranks=2, saves=4)
+    short = replay_traces([trace], JobShape(prefix="/prefix")).pipeline.intents
+    monkeypatch.setattr("scrtune.replay.run.MOST_LINES", 10)
+    long = replay_traces([trace], JobShape(prefix="/prefix")).pipeline.intents
+    assert long.buffers == short.buffers
+    assert long.outputs.kinds["checkpoints"].bytes == short.outputs.kinds["checkpoints"].bytes
+    assert (long.outputs.kinds["checkpoints"].writes.count, long.outputs.kinds["checkpoints"].files) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("processes", "spans", "ranks"),
+    [
+        (0, [], 0),
+        (2, [(0.0, 9.0), (1.0, 5.0)], 2),
+        (3, [(0.0, 1.0), (2.0, 3.0), (4.0, 5.0)], 1),
+        (3, [(0.0, 2.0), (2.0, 3.0), (2.5, 5.0)], 2),
+        (5, [(0.0, 1.0)], 5),  # one file of them all
+    ],
+)
+def test_ranks_are_the_processes_that_ran_at_once(
+    processes: int, spans: list[tuple[float, float]], ranks: int
+) -> None:
+    assert at_once(processes, spans) == ranks

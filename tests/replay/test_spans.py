@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +66,20 @@ def test_a_step_that_is_saved_again_after_others_is_another_checkpoint() -> None
 def test_files_that_are_saved_one_after_the_other_for_a_step_are_one_checkpoint() -> None:
     files = [span(float(n), n + 0.5, step=3) for n in range(44)]
     assert times(from_spans([digest(files)]).saves) == [(0.0, 43.5)]
+
+
+def test_whole_checkpoints_that_name_their_epoch_alone_are_several() -> None:
+    """As DLIO's, which has many in an epoch; calls that write a file each may be parts of one."""
+    whole = [
+        msgspec.structs.replace(
+            span(10.0 * n + rank, 10.0 * n + 5, pid=rank), name="X.save_checkpoint", epoch=1
+        )
+        for n in range(3)
+        for rank in range(2)
+    ]
+    assert times(from_spans([digest(whole)]).saves) == [(0, 5), (10, 15), (20, 25)]
+    parts = [msgspec.structs.replace(each, name="capture") for each in whole]
+    assert times(from_spans([digest(parts)]).saves) == [(0, 25)]
 
 
 def test_what_lies_within_another_span_of_its_thread_is_part_of_it() -> None:

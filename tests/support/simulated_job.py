@@ -236,7 +236,10 @@ class Job:
 
 
 class ObedientJob(Job):
-    """Asks after each step of 10 s; it counts two steps, or the seconds since its last checkpoint."""
+    """Asks after each step of 10 s; it counts two steps, or the seconds since its last checkpoint.
+
+    By SCR_CHECKPOINT_OVERHEAD it counts 1 s of each checkpoint, which is what it writes.
+    """
 
     def __init__(self, user: Values = COUNTING, **described: float | str | bool) -> None:
         super().__init__(user, **{"nodes": 64, "interval": "auto", **described})
@@ -244,6 +247,8 @@ class ObedientJob(Job):
 
     def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
         seconds = float(str(self.in_force["SCR_CHECKPOINT_SECONDS"]))
+        if percent := float(str(self.in_force["SCR_CHECKPOINT_OVERHEAD"])):
+            seconds = 100 / percent - 1
         super().compute(max(1, math.ceil(seconds / 10)) if seconds else steps, beside_s, flush)
 
 

@@ -8,7 +8,7 @@ from scrtune.intents.events import AllocationObserved, NodeObserved, SettingsObs
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.fault_tolerance import observe as observe_tolerance
 from scrtune.intents.observe.flush import FlushBehaviour
-from scrtune.intents.observe.intents import Observers
+from scrtune.intents.observe.intents import Observers, Surroundings
 from scrtune.intents.rules.parameter import DerivedParameter
 from scrtune.intents.rules.parameters import derived
 from scrtune.intents.rules.situation import Situation
@@ -31,14 +31,15 @@ def situation(  # noqa: PLR0913 - each has a default
     free_bytes: int = 1000 * GIB,
     **described: int | str | bool,
 ) -> Situation:
-    """A job on 8 nodes with 2 ranks each whose user gave `settings`, and declared what they `said`."""
-    own = {**DEFAULTS, "SCR_SET_FAILURES": 2, **(settings or {})}
+    """A job on 8 nodes with 2 ranks each, that caches; its user gave `settings` and `said` the rest."""
+    own = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_SET_FAILURES": 2, **(settings or {})}
     given = dict.fromkeys(settings or {}, "user config") if sources is None else sources
+    given = {"SCR_CACHE_BYPASS": "user config", **given}
     shape = {"ranks": 16, "nodes": 8, **described}
     job = SettingsObserved(settings=own, sources=given, declared=said, **shape)
     observers = Observers()
     observers.begin_run(job, 0.0)
-    intents = observers.observe(job, own, failures, allocation)
+    intents = observers.observe(job, own, Surroundings(failures=failures, allocation=allocation))
     tolerance = observe_tolerance(intents.faults, intents.redundancy, flush, own)
     return Situation(
         intents=msgspec.structs.replace(intents, flush=flush, tolerance=tolerance),
@@ -47,6 +48,7 @@ def situation(  # noqa: PLR0913 - each has a default
         job=job,
         node=NodeObserved(host="n", cpus=(), cache_free_bytes=free_bytes),
         allocation=allocation,
+        failures=failures,
     )
 
 

@@ -34,7 +34,7 @@ from .model import (
     logs,
     predict,
 )
-from .observations import Identity, Observation, identity
+from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
 CANDIDATES = 60
@@ -96,9 +96,9 @@ class Belief:
         """Return the candidate with these values of all levers; None when there is none."""
         return self._index.get(settings)
 
-    def update(self, seen: Sequence[Observation]) -> None:
+    def update(self, seen: Sequence[ObservedCheckpoint]) -> None:
         """Believe what follows from the prior and from all of `seen`."""
-        known: dict[int, list[Observation]] = {}
+        known: dict[int, list[ObservedCheckpoint]] = {}
         for each in seen:
             if (index := self.index_of(each.settings)) is not None:
                 known.setdefault(index, []).append(each)

@@ -12,7 +12,7 @@ from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
 from .model import PRIORS, Prior, Shape
-from .observations import Observation, Observations, identity
+from .observations import Observations, ObservedCheckpoint, identity
 
 _LOOK_AGAIN = (2, 3, 5, 9)
 """Checkpoints after which candidates and shape are made anew: more is known of the job."""
@@ -116,7 +116,7 @@ class Learner:
         return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
 
 
-def _is_apart(name: str, last: list[Observation], before: list[Observation]) -> bool:
+def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint]) -> bool:
     kind = last[-1].flushed
     new, old = (
         [log(max(getattr(each, name), 1e-6)) for each in group if each.flushed == kind]
@@ -130,13 +130,13 @@ def _is_apart(name: str, last: list[Observation], before: list[Observation]) -> 
     return min(new) > usual + limit or max(new) < usual - limit
 
 
-def _shape(now: Situation, cost: CheckpointCost, seen: list[Observation]) -> Shape:
+def _shape(now: Situation, cost: CheckpointCost, seen: list[ObservedCheckpoint]) -> Shape:
     redundancy, affinity = now.intents.redundancy, now.intents.affinity
     between = [each.between_s for each in seen if each.between_s > 0]
     between_s = (
         median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
     )
-    cores = max(1, len(affinity.cpus))
+    cores = affinity.cores or max(1, len(affinity.cpus))
     return Shape(
         nodes=redundancy.nodes,
         ranks_per_node=now.ranks_per_node,

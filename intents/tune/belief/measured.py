@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .model import LOWEST, Array
-from .observations import Observation
+from .observations import ObservedCheckpoint
 
 INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.10, 0.10, 0.7
 _FEW_NOISE = 0.12
@@ -58,7 +58,7 @@ class Measured(NamedTuple):
     covariance: Array
 
 
-Known = Mapping[int, Sequence[Observation]]
+Known = Mapping[int, Sequence[ObservedCheckpoint]]
 """The observations of each candidate, oldest first."""
 
 
@@ -86,7 +86,7 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
     )
 
 
-def _blocking(groups: Sequence[Sequence[Observation]], between_s: float) -> tuple[Array, Array]:
+def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) -> tuple[Array, Array]:
     """Return the mean log of the blocking time of each group, and their covariance."""
     seen = [each for group in groups for each in group]
     # of the settings, not of the one observation: else those with long waits would count as the surest
@@ -103,11 +103,11 @@ def _blocking(groups: Sequence[Sequence[Observation]], between_s: float) -> tupl
     return covariance @ (weights @ logged), covariance
 
 
-def _amplification(group: Sequence[Observation], between_s: float) -> float:
+def _amplification(group: Sequence[ObservedCheckpoint], between_s: float) -> float:
     return median(each.amplification(between_s) for each in group)
 
 
-def _winsorised(group: Sequence[Observation], between_s: float) -> Array:
+def _winsorised(group: Sequence[ObservedCheckpoint], between_s: float) -> Array:
     logged = np.array([log(max(each.blocking_s, LOWEST)) for each in group])
     high = _HIGH * _amplification(group, between_s)
     if len(group) < SHOWN:
@@ -116,7 +116,7 @@ def _winsorised(group: Sequence[Observation], between_s: float) -> Array:
     return np.asarray(np.clip(logged, middle - _LOW, middle + high))
 
 
-def _parts(seen: Sequence[Observation], usual_slowdown_s: float) -> Iterator[tuple[Row, float, float]]:
+def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Iterator[tuple[Row, float, float]]:
     """Yield row, value and variance of each part that was measured under one candidate."""
     slowed = [(each.slowdown_s, each.slowdown_error_s) for each in seen if each.flushed and each.beside]
     if slowed:

@@ -29,7 +29,7 @@ def identity(settings: Values) -> Identity:
     return tuple(settings[name] for name in NAMES)
 
 
-class Observation(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint under `settings`: seconds of its parts; `time` counts the job's checkpoints.
 
     `run` counts the launches of the job. `between_s` is the computation before it, 0 when not known.
@@ -84,13 +84,13 @@ class Observations:
     """The last observations under each settings, of those used last. Memory is bounded."""
 
     def __init__(self) -> None:
-        self._last: dict[Identity, deque[Observation]] = {}
+        self._last: dict[Identity, deque[ObservedCheckpoint]] = {}
         self.count = 0
 
     def add(self, cost: CheckpointCost, settings: Values, run: int) -> None:
         """Enter a checkpoint under `settings`."""
         self.count += 1
-        seen = Observation(
+        seen = ObservedCheckpoint(
             settings=identity(settings),
             time=self.count,
             run=run,
@@ -109,11 +109,11 @@ class Observations:
         if len(self._last) > _MOST_SETTINGS:
             del self._last[min(self._last, key=lambda each: self._last[each][-1].time)]
 
-    def _enter(self, seen: Observation) -> None:
+    def _enter(self, seen: ObservedCheckpoint) -> None:
         self._last.setdefault(seen.settings, deque(maxlen=_OF_EACH)).append(seen)
 
     @property
-    def all(self) -> list[Observation]:
+    def all(self) -> list[ObservedCheckpoint]:
         """All that are remembered, oldest first."""
         return sorted((each for group in self._last.values() for each in group), key=lambda each: each.time)
 

@@ -101,3 +101,23 @@ def test_replay_says_of_an_archive_what_it_says_of_the_files_in_it(
     # empty files are none in an archive, and no digest spans two of its traces
     counters = msgspec.structs.replace(found.counters, events=expected.counters.events)
     assert msgspec.structs.replace(found, files=expected.files, counters=counters) == expected
+
+
+def test_replay_says_for_each_intent_what_follows_or_why_nothing(scrtune: Scrtune, tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw", slower=10)
+    shape = ("--prefix", "/prefix", "--redundancy-floor", "PROCESS")
+    shown = scrtune("replay", trace, *shape, "--cores", 8, "--format", "json").stdout
+    view = msgspec.json.decode(shown, type=ReplayView)
+    assert {each.intent for each in view.answers} == {each.name for each in view.intents}
+    assert all(bool(each.recommended) != bool(each.why) for each in view.answers)
+    flush = next(each for each in view.answers if each.intent == "flush")
+    assert flush.recommended["SCR_CACHE_BYPASS"] == 0
+    table = " ".join(scrtune("replay", trace, *shape).stdout.split())
+    assert "core affinity - a trace does not say how many cores a node has: --cores does" in table
+
+
+def test_replay_says_why_there_is_nothing_for_a_job_script(scrtune: Scrtune, tmp_path: Path) -> None:
+    shown = scrtune("replay", write_job(tmp_path / "b.pfw"), "--format", "slurm")
+    assert shown.stdout == ""
+    assert "nothing to recommend: " in shown.stderr
+    assert "nothing to recommend: the table" not in shown.stderr

@@ -32,14 +32,15 @@ def test_it_prints_the_table_of_the_notebook(scrtune: Scrtune, tmp_path: Path) -
     runs = [f"{name}={path}" for name, path in write_runs(tmp_path, 0).items()]
     shown = scrtune("study", *runs, *TIERS)
     assert shown.exit_code == 0
-    lines = {line.split()[0]: line.split() for line in shown.stdout.splitlines()[2:10]}
-    assert {name: line[2:5] for name, line in lines.items()} == {
+    lines = {line.split()[0]: line.split() for line in shown.stdout.splitlines()[2:16]}
+    assert len(lines) == len(RUNS)
+    assert {name: lines[name][2:5] for name in list(lines)[:8]} == {
         "base": ["103.06", "-", "72.64"],
         "base_ssd": ["126.30", "97.50", "-"],
         "scr_ssd_a_pfs": ["378.22", "327.64", "34.15"],
         "scr_ssd_nf": ["349.14", "308.22", "19.61"],
         "scr_bypass": ["145.12", "0.15", "118.42"],
-        "scr_ssd_nf_one": ["153.37", "121.08", "-"],
+        "scr_ssd_nf_one": ["153.37", "121.08", "0.00"],
         "scr_pfs_one": ["167.23", "121.62", "30.06"],
         "scr_pfs_one_large": ["164.65", "116.15", "30.81"],
     }
@@ -179,3 +180,98 @@ def test_a_second_look_reads_nothing_again(
     monkeypatch.setattr(scan, "whole_lines", read_again)
     assert scrtune("study", *two, *TIERS).stdout == first
     assert "it is read again" in scrtune("study", *two, *TIERS, "--reread").stderr
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    """A file that names three runs of the study and what they had."""
+    for name in ("base", "scr_bypass", "scr_pfs_one"):
+        write_run(tmp_path / name, RUNS[name], 4)
+    path = tmp_path / "study.toml"
+    path.write_text(
+        f'prefix = "{PREFIX}"\ncache = "{CACHE}"\n[runs.base]\ntraces = ["base"]\n'
+        '[runs.scr_bypass]\ntraces = ["scr_bypass"]\n[runs.one]\ntraces = ["scr_pfs_one"]\n'
+        'settings = { SCR_COPY_TYPE = "SINGLE", cores = 48, cores_per_rank = 1 }\n'
+    )
+    return path
+
+
+def test_what_if_is_told_in_every_form(scrtune: Scrtune, study_file: Path, tmp_path: Path) -> None:
+    page = tmp_path / "study.html"
+    shown = scrtune("study", study_file, "--what-if", "--html", page)
+    assert shown.exit_code == 0
+    table = " ".join(shown.stdout.split())
+    assert "What if: the seconds of a checkpoint as predicted, the cheapest first" in table
+    assert "Predicted for a job like scr_bypass" in table
+    assert "measured: scr_bypass 24.19 s" in table
+    assert "Which parameters matter" in table
+    assert "How good it is: each run as predicted from all others" in table
+    assert "Mean error: " in table
+    found = json.loads(scrtune("study", study_file, "--what-if", "--format", "json").stdout)["what_if"]
+    assert [row["rank"] for row in found["predictions"]] == [*range(1, len(found["predictions"]) + 1)]
+    rows = list(
+        csv.DictReader(scrtune("study", study_file, "--what-if", "--format", "csv").stdout.splitlines())
+    )
+    assert len(rows) == len(found["predictions"])
+    for row, prediction in zip(rows, found["predictions"], strict=True):
+        assert float(row["checkpoint_s_value"]) == prediction["checkpoint_s"]["value"]
+        assert row["settings_SCR_CACHE_BYPASS"] == str(prediction["settings"]["SCR_CACHE_BYPASS"])
+    text = page.read_text()
+    assert "<h2>What if</h2>" in text
+    assert "<script" not in text
+    assert f"here are all {len(found['predictions'])}." in text
+
+
+def test_without_what_if_nothing_is_predicted(scrtune: Scrtune, two: tuple[str, str]) -> None:
+    assert json.loads(scrtune("study", *two, *TIERS, "--format", "json").stdout)["what_if"] is None
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--vary", "nodes=2,4"), ("--cache-rate", "10GiB/s"), ("--prefix-rate", "500MB/s")],
+)
+def test_what_to_predict_for_asks_for_predictions(
+    scrtune: Scrtune, study_file: Path, arguments: tuple[str, str]
+) -> None:
+    assert "What if" in scrtune("study", study_file, *arguments).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--vary", "SCR_FLUSH"), "'SCR_FLUSH': write NAME=VALUE,VALUE"),
+        (("--vary", "SCR_FLUSH=often"), "SCR_FLUSH"),
+        (("--vary", "SCR_FLUHS=1"), "SCR_FLUHS"),
+        (("--vary", "SCR_PREFIX_SIZE=3"), "--what-if: the model has no SCR_PREFIX_SIZE; it has"),
+        (("--cache-rate", "fast"), "'fast' is not a rate: write 4GiB/s or 500MB/s"),
+    ],
+)
+def test_what_cannot_be_predicted_is_a_usage_error(
+    scrtune: Scrtune, study_file: Path, arguments: tuple[str, str], told: str
+) -> None:
+    shown = scrtune("study", study_file, *arguments)
+    assert shown.exit_code == 2
+    assert told in shown.stderr
+
+
+def test_settings_that_are_none_are_a_usage_error(scrtune: Scrtune, study_file: Path) -> None:
+    study_file.write_text(study_file.read_text().replace("cores = 48", "cores = -48"))
+    shown = scrtune("study", study_file, "--what-if")
+    assert shown.exit_code == 2
+    assert "cores=-48: write a number above 0" in shown.stderr
+
+
+def test_scr_config_beside_a_trace_says_what_a_run_had(scrtune: Scrtune, study_file: Path) -> None:
+    beside = study_file.parent / "scr_pfs_one" / ".scrconf"
+    beside.write_text("SCR_COPY_TYPE=PARTNER\nSCR_FILE_BUF_SIZE=64MB\nSCR_CACHE_BASE=/ssd\n")
+    (study_file.parent / "other.conf").write_text("SCR_FLUSH=1\n")
+    study_file.write_text(
+        study_file.read_text().replace("[runs.one]", '[runs.one]\nconf = "other.conf"')
+        + '[runs.two]\ntraces = ["scr_pfs_one"]\n'
+    )
+    found = json.loads(scrtune("study", study_file, "--format", "json").stdout)
+    settings = {row["name"]: row["settings"] for row in found["runs"]}
+    assert settings["two"] == {"SCR_COPY_TYPE": "PARTNER", "SCR_FILE_BUF_SIZE": str(64 * 1024**2)}
+    one = {"SCR_FLUSH": "1", "SCR_COPY_TYPE": "SINGLE", "cores": "48", "cores_per_rank": "1"}
+    assert settings["one"] == one, "what is said in the file of the study counts more"
+    assert settings["base"] == {}

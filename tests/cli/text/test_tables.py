@@ -92,7 +92,8 @@ def test_settings_that_were_never_active_are_shown_as_such(pipeline: Pipeline) -
 def test_what_waits_for_the_next_launch_is_shown() -> None:
     pipeline = Pipeline()
     mutability = {"SCR_FLUSH": "live", "SCR_COPY_TYPE": "launch"}
-    job = SettingsObserved(settings={"SCR_COPY_TYPE": "SINGLE"}, sources={"SCR_COPY_TYPE": "user config"})
+    cached = {"SCR_CACHE_BYPASS": 0, "SCR_COPY_TYPE": "SINGLE"}
+    job = SettingsObserved(settings=cached, sources=dict.fromkeys(cached, "user config"))
     pipeline.handle(msgspec.structs.replace(job, mutability=mutability, floor="NODE", nodes=2), 1.0)
     assert "The next launch changes SCR_COPY_TYPE SINGLE -> PARTNER." in text(
         job_text.explain(views.explain_view(pipeline))

@@ -188,5 +188,6 @@ def test_the_command_follows_the_file_of_its_environment_and_the_daemon_gets_eac
         append(file, output(6))
     assert "events=2," in errors
     assert daemon.view("status").checkpoints == 6
-    assert daemon.view("status").counters.events == 2 + 2 * 6
+    events = 3 + 2 * 6  # two of the run, what its prefix directory is on, and two of each output
+    assert daemon.until_events(events).counters.events == events
     assert daemon.view("status").counters.dropped == {}

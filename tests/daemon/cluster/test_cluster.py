@@ -48,11 +48,11 @@ JOB = SettingsObserved(
 class Node:
     """One node, its turns taken by hand."""
 
-    def __init__(self, base: Path, host: str) -> None:
+    def __init__(self, base: Path, host: str, peers: tuple[str, ...] = ()) -> None:
         self.paths = JobPaths.of("j", host, base / host).create()
         self.poller = zmq.Poller()
         self.now = NOW
-        found = joined(ClusterOptions(base / "cluster"), self.paths, self.poller)
+        found = joined(ClusterOptions(base / "cluster", peers), self.paths, self.poller)
         assert found is not None
         self.cluster: Cluster = found
         self.happened: list[Changed | Event] = []
@@ -131,10 +131,14 @@ class TestEvidence:
     """What a node tells the leader."""
 
     def test_it_arrives_once_and_the_leader_knows_whose_it_is(self, nodes: Nodes) -> None:
+        (before,) = nodes[0].cluster.view(time.monotonic()).members
+        assert before.digest_age_s is None
         nodes[1].cluster.tell(look("n2"))
         nodes[1].cluster.tell(StorageProbed(host="n2", cache_write_bytes_per_s=5.0))
         nodes.until(lambda: len(nodes[0].events) == 2)
         assert nodes[0].events == [look("n2"), StorageProbed(host="n2", cache_write_bytes_per_s=5.0)]
+        (member,) = nodes[0].cluster.view(time.monotonic()).members
+        assert member.digest_age_s is not None
 
     def test_of_looks_only_the_last_one_is_sent(self, nodes: Nodes) -> None:
         for number in range(5):
@@ -265,6 +269,22 @@ class TestAlone:
 
     def test_without_other_nodes_there_is_nothing(self, tmp_path: Path) -> None:
         assert joined(None, JobPaths.of("j", "n1", tmp_path / "r"), zmq.Poller()) is None
+
+
+def test_nodes_that_share_no_directory_find_each_other_by_their_names(tmp_path: Path) -> None:
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        peers = tuple(
+            f"{host}:{each.getsockname()[1]}" for host, each in (("127.0.0.1", one), ("localhost", other))
+        )
+    nodes = Nodes(Node(tmp_path, host, peers) for host in ("127", "localhost"))
+    nodes[0].lead()
+    nodes.until(lambda: nodes[1].cluster.leader == "127")
+    nodes[1].cluster.tell(look("localhost"))
+    nodes.until(lambda: nodes[0].events)
+    for node in nodes:
+        node.cluster.close()
 
 
 def test_a_link_closes_what_it_has_opened(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """Daemons of several nodes as one, each a process of its own: one decision, and what follows from losses."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from scrtune.goodput.events import JobStarted
@@ -97,6 +99,14 @@ class TestOneDecision:
         assert not nodes[1].paths.decision.exists()
         assert not nodes[2].paths.decision.exists()
 
+    def test_each_node_looks_at_its_own_ranks(self, start: Start) -> None:
+        nodes = start(2)
+        ranks = tuple((node.host, os.getpid()) for node in nodes)
+        nodes[0].tell(JobStarted(time_s=1.0, ranks=2, nodes=2), msgspec.structs.replace(JOB, processes=ranks))
+        until(lambda: len(nodes[0].explain.nodes) == 2, "a look at each")
+        assert [(each.host, each.ranks) for each in nodes[0].explain.nodes] == [("n1", 1), ("n2", 1)]
+        assert nodes[1].status.engine == "", "it knows the job by the leader's word alone"
+
     def test_each_says_who_leads_and_the_leader_who_is_there(self, start: Start) -> None:
         nodes = led(start())
         view = nodes[0].cluster
@@ -133,12 +143,14 @@ class TestLoss:
 
     def test_a_run_that_begins_on_a_remaining_node_goes_on_from_there(self, start: Start) -> None:
         nodes = led(start())
-        generation = nodes[0].status.generation
+        nodes[0].tell(digest("n1", 100))
+        until(lambda: nodes[0].status.counters.trace_events == 100, "a digest")
         until(lambda: is_held(nodes[0], nodes[1]), "the leader's journal")
         nodes[0].kill()
-        nodes[2].tell(JOB)
+        nodes[2].tell(JOB)  # before the loss is known to anybody
         until(lambda: leaders(nodes[1:]) == {"n3"}, "rank 0's node leads", 2 * TAKE_OVER_S)
-        assert nodes[2].status.generation >= generation
+        assert nodes[2].status.counters.trace_events == 100
+        assert [each.host for each in nodes[2].status.leaders] == ["n1", "n2", "n3"]
 
     def test_rank_0_on_another_node_has_what_the_leader_knows(self, start: Start) -> None:
         nodes = led(start())

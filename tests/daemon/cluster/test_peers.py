@@ -29,6 +29,11 @@ class TestDirectory:
             Address("a", "tcp://127.0.0.1:11", 10),
         ]
 
+    def test_the_order_is_slurms_or_fluxs_or_that_of_the_names(self, tmp_path: Path) -> None:
+        for place, order in (({"SLURM_NODEID": "3"}, 3), ({"FLUX_TASK_RANK": "2"}, 2), ({}, 0)):
+            own = Peers(tmp_path, (), "a", {**LOOPBACK, **place}).announce("tcp://127.0.0.1:1")
+            assert own.order == order
+
     def test_who_leaves_is_found_no_more(self, tmp_path: Path) -> None:
         one = peers(tmp_path, "a", 0)
         own = one.announce("tcp://127.0.0.1:1")

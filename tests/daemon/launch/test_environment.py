@@ -8,7 +8,7 @@ import pytest
 
 from scrtune.client.capture.environment import OBSERVE
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.launch.environment import ConfigFiles, Job, Trace, trace_variables
+from scrtune.daemon.launch.environment import ConfigFiles, Job, Trace, end_variables, trace_variables
 
 LIBRARY = Path("/lib/libscrtune.so")
 
@@ -103,3 +103,18 @@ def test_off_is_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert told(tmp_path, "off", LIBRARY) == {}
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("inherited", "variables"),
+    [
+        ({}, {}),
+        ({"SLURM_JOB_END_TIME": "1795420268"}, {"SCR_END_TIME": "1795420268"}),
+        ({"SLURM_JOB_END_TIME": "1795420268", "SCR_END_TIME": "7"}, {}),
+        ({"SLURM_JOB_END_TIME": "Unknown"}, {}),
+    ],
+)
+def test_scr_is_told_when_the_allocation_ends_unless_the_user_has_said_it(
+    inherited: dict[str, str], variables: dict[str, str]
+) -> None:
+    assert end_variables(inherited) == variables

@@ -171,13 +171,15 @@ class TestATunedJob:
             assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
             assert environment["DFTRACER_LOG_FILE"] == str(tuned.paths(rank["host"]).trace_prefix)
 
-    def test_each_daemon_has_seen_its_own_ranks_and_no_others(self, tuned: Ended) -> None:
-        for node in NODES:
+    def test_each_daemon_has_seen_its_own_ranks_and_the_one_that_decides_all_of_them(
+        self, tuned: Ended
+    ) -> None:
+        for node, seen in (("n1", NODES), ("n2", ["n2"])):
             pipeline = replay_journal(tuned.paths(node).journal)[0]
             assert pipeline.counters.trace_events > 1000
             assert not pipeline.counters.lost
-            assert {host for host, _ in pipeline.processes} == {node}
-            assert len(pipeline.processes) == 2
+            assert sorted(host for host, _ in pipeline.processes) == sorted(2 * seen)
+            assert [each.host for each in pipeline.leaders] == ["n1"]
 
     def test_rank_0s_daemon_has_all_that_rank_0_says(self, tuned: Ended) -> None:
         first, second = (replay_journal(tuned.paths(node).journal)[0] for node in NODES)
@@ -187,6 +189,14 @@ class TestATunedJob:
         account = first.account(0.0)
         assert (account.runs, account.steps, account.checkpoints) == (1, CHECKPOINTS, CHECKPOINTS)
         assert second.job is None
+
+    def test_rank_0s_daemon_has_asked_slurm_what_the_allocation_is(self, tuned: Ended) -> None:
+        first, second = (replay_journal(tuned.paths(node).journal)[0].allocation for node in NODES)
+        assert first is not None
+        assert (first.scheduler, first.job, first.hosts) == ("slurm", tuned.job.id, tuple(NODES))
+        assert first.end_s == 0.0, "this one has no end"
+        assert [each.partition(" ")[2] for each in first.steps] == [Path(sys.executable).name]
+        assert second is None, "one of the daemons is enough"
 
     def test_the_config_file_was_rewritten_for_a_reason(self, tuned: Ended) -> None:
         explained = msgspec.json.decode((tuned.directory / "explain.json").read_bytes(), type=ExplainView)

@@ -37,8 +37,8 @@ def job() -> Iterator[Event]:
     """Ten steps of a second, of which one takes two, and a checkpoint of half a second."""
     yield JobStarted(time_s=BEGUN_S, ranks=4, nodes=4)
     yield SettingsObserved(
-        settings={"SCR_COPY_TYPE": "SINGLE"},
-        sources={"SCR_COPY_TYPE": "user config"},
+        settings={"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0},
+        sources={"SCR_COPY_TYPE": "user config", "SCR_CACHE_BYPASS": "user config"},
         engine="embedded",
         ranks=4,
         nodes=4,
@@ -119,7 +119,7 @@ def test_a_scrape_says_where_the_time_went_and_adds_up(real_daemon: Any, wait_un
     assert found["scrtune_last_checkpoint_blocking_seconds",] == pytest.approx(0.5)
     assert found["scrtune_last_checkpoint_flush_seconds",] == pytest.approx(0.25)
     assert found["scrtune_last_checkpoint_size_bytes",] == 2**20
-    assert found["scrtune_settings_generation",] == 1
+    assert found["scrtune_settings_generation",] >= 1
     assert found["scrtune_decisions", "required"] == 1
     assert found["scrtune_events_lost_total", "emit:n1:7: dropped, its queue was full"] == 5
 

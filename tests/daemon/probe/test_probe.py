@@ -183,7 +183,7 @@ def test_a_disk_that_is_full_half_way_ends_the_writes(
     assert list(tmp_path.iterdir()) == []
 
 
-def finished(process: ProbeProcess, wait_until: WaitUntil) -> StorageProbed:
+def finished(process: ProbeProcess[StorageProbed], wait_until: WaitUntil) -> StorageProbed:
     results: list[StorageProbed] = []
 
     def take() -> bool:
@@ -197,8 +197,8 @@ def finished(process: ProbeProcess, wait_until: WaitUntil) -> StorageProbed:
 
 
 def test_the_process_has_the_result(tmp_path: Path, wait_until: WaitUntil) -> None:
-    process = ProbeProcess("n1", limit_s=60)
-    assert process.start(str(tmp_path), 2, 1.0) is None
+    process = ProbeProcess("n1", measure.__file__, StorageProbed, limit_s=60)
+    assert process.start(str(tmp_path), 1.0, "2") is None
     result = finished(process, wait_until)
     assert (result.host, result.time_s) == ("n1", 7.0)
     assert result.cache_write_bytes_per_s > 0
@@ -210,25 +210,21 @@ def test_the_process_has_the_result(tmp_path: Path, wait_until: WaitUntil) -> No
     ("cache", "why"), [("a/b", "a/b: not an absolute path"), ("/\0", "/\0: embedded null byte")]
 )
 def test_what_cannot_be_started_has_its_result_at_once(cache: str, why: str) -> None:
-    process = ProbeProcess("n1")
-    assert process.start(cache, 1, 3.0) == StorageProbed(host="n1", time_s=3.0, problem=why)
+    process = ProbeProcess("n1", measure.__file__, StorageProbed)
+    assert process.start(cache, 3.0, "1") == StorageProbed(host="n1", time_s=3.0, problem=why)
     assert not process.is_running
 
 
 @pytest.mark.parametrize("ending", ["raise SystemExit(3)", "time.sleep(60)"])
 def test_of_a_process_that_fails_or_hangs_stays_what_it_has_said(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    wait_until: WaitUntil,
-    ending: str,
+    tmp_path: Path, wait_until: WaitUntil, ending: str
 ) -> None:
     script = tmp_path / "probe.py"
     said = "print('memory_bytes_per_s=5e9', 'problem=slow', '', sep=chr(0), end='', flush=True)"
     script.write_text(f"import time\n{said}\n{ending}\n")
-    monkeypatch.setattr(measure, "__file__", str(script))
     is_hanging = "sleep" in ending
-    process = ProbeProcess("n1", limit_s=3 if is_hanging else 60)
-    process.start(str(tmp_path), 2, 1.0)
+    process = ProbeProcess("n1", str(script), StorageProbed, limit_s=3 if is_hanging else 60)
+    process.start(str(tmp_path), 1.0, "2")
     why = "it had not ended after 3 s" if is_hanging else "it ended with 3"
     expected = StorageProbed(host="n1", memory_bytes_per_s=5e9, time_s=7.0, problem=f"slow; {why}")
     assert finished(process, wait_until) == expected

@@ -73,12 +73,12 @@ class TestCores:
 
     def test_only_a_cpu_that_is_idle_on_every_node_is_idle(self) -> None:
         merged = nodes(look("n1", masks=((0, 1),)), look("n2", masks=((0,), (5,)))).affinity
-        assert (merged.bound, merged.unbound) == (True, (2, 3, 4, 6, 7))
+        assert (merged.bound, merged.unbound, merged.idle_cores) == (True, (2, 3, 4, 6, 7), 5)
         assert (merged.mask_cores, merged.processes) == (1, 2)
 
     def test_a_node_that_is_not_bound_leaves_none_idle(self) -> None:
         merged = nodes(look("n1"), look("n2", masks=(tuple(range(8)),))).affinity
-        assert (merged.bound, merged.unbound) == (True, ())
+        assert (merged.bound, merged.unbound, merged.idle_cores) == (True, (), 0)
 
     def test_it_is_as_certain_as_the_node_that_was_looked_at_least(self) -> None:
         seen = nodes(*[look("n1")] * 12, look("n2"))

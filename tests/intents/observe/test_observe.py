@@ -9,7 +9,7 @@ from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
-from scrtune.intents.observe.buffers import BufferObserver, SizeHistogram, fit_call_cost
+from scrtune.intents.observe.buffers import BufferObserver, fit_call_cost
 from scrtune.intents.observe.flush import FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
 from scrtune.units import bytes_text
@@ -41,41 +41,6 @@ def checkpoint(dataset: int, cost_s: float, *, flushed: bool = False, **fields: 
     return CheckpointCost(
         dataset=dataset, generation=0, time_s=float(dataset), blocking_s=cost_s, flushed=flushed, **fields
     )
-
-
-class TestSizes:
-    def test_shares_and_percentiles_are_by_bytes(self) -> None:
-        histogram = SizeHistogram()
-        histogram.add({100: 90, 1000: 1, 9000: 1})
-        assert [(each.size_bytes, each.count, round(each.share, 3)) for each in histogram.top(2)] == [
-            (100, 90, 0.474),
-            (9000, 1, 0.474),
-        ]
-        assert (histogram.quantile(0.4), histogram.quantile(0.5), histogram.quantile(0.9)) == (
-            100,
-            1000,
-            9000,
-        )
-
-    @given(st.lists(st.dictionaries(st.integers(-5, 10**9), st.integers(-2, 50), max_size=50), max_size=10))
-    def test_sums_are_exact_and_shares_sum_to_one(self, adds: list[dict[int, int]]) -> None:
-        histogram = SizeHistogram()
-        for sizes in adds:
-            histogram.add(sizes)
-        counted = [(size, count) for sizes in adds for size, count in sizes.items() if size >= 0 < count]
-        assert histogram.count == sum(count for _, count in counted)
-        assert histogram.bytes == sum(size * count for size, count in counted)
-        if histogram.bytes:
-            assert sum(each.share for each in histogram.top(10**6)) == pytest.approx(1)
-
-    def test_memory_is_bounded_sums_stay_exact_and_frequent_sizes_too(self) -> None:
-        histogram = SizeHistogram()
-        histogram.add({4096: 10**6}, {4096: 1.0})
-        for first in range(1, 100_000, 1000):
-            histogram.add(dict.fromkeys(range(first, first + 1000), 1))
-        assert len(histogram._counts) <= 4096
-        assert histogram.bytes == 4096 * 10**6 + 100_000 * 100_001 // 2
-        assert histogram.top(1)[0].size_bytes == 4096
 
 
 class TestCallCost:

@@ -16,7 +16,7 @@ from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
-from scrtune.intents.rules.interval import in_force, interval, users_own
+from scrtune.intents.rules.interval import IntervalFinding, in_force, interval, users_own
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS
 
@@ -63,13 +63,17 @@ def situation(
     )
 
 
+def found(now: Situation, cost_s: float = 1.0, failures: Failures = NONE) -> IntervalFinding:
+    return interval(msgspec.structs.replace(now, felt_s=cost_s, failures=failures))
+
+
 def chosen(now: Situation, cost_s: float = 1.0, failures: Failures = NONE) -> Values:
-    proposal = interval(now, cost_s, failures).proposal
+    proposal = found(now, cost_s, failures).proposal
     return proposal.changes if proposal else {}
 
 
 def seconds(now: Situation, cost_s: float = 1.0, failures: Failures = NONE) -> Value | None:
-    return interval(now, cost_s, failures).view.other
+    return found(now, cost_s, failures).view.other
 
 
 def mtbf_s(failures: Failures = NONE) -> float:
@@ -86,13 +90,13 @@ def test_it_is_dalys_for_the_mean_rate_in_whole_seconds_and_nothing_else_rules()
 
 
 def test_it_says_what_it_rests_on_and_what_it_gains() -> None:
-    found = interval(situation(), 1.0, NONE)
-    assert found.proposal is not None
-    assert "Daly" in found.proposal.source
-    assert "a checkpoint takes 1.000 s, a failure destroys an interval every" in found.proposal.because
-    assert "instead of every 20.00 s saves" in found.proposal.because
-    per_interval = float(str(found.view.other)) / 21
-    assert found.proposal.expected_gain_s == found.view.gain_s == pytest.approx(per_interval, rel=0.15)
+    seen = found(situation())
+    assert seen.proposal is not None
+    assert "Daly" in seen.proposal.source
+    assert "a checkpoint takes 1.000 s, a failure destroys an interval every" in seen.proposal.because
+    assert "instead of every 20.00 s saves" in seen.proposal.because
+    per_interval = float(str(seen.view.other)) / 21
+    assert seen.proposal.expected_gain_s == seen.view.gain_s == pytest.approx(per_interval, rel=0.15)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +114,13 @@ def test_it_says_what_it_rests_on_and_what_it_gains() -> None:
     ],
 )
 def test_it_stays_and_says_why(now: Situation, why: str) -> None:
-    found = interval(now, 1.0, NONE)
-    assert found.proposal is None
-    assert why in found.view.why
+    seen = found(now)
+    assert seen.proposal is None
+    assert why in seen.view.why
 
 
 def test_it_stays_while_the_cost_of_a_checkpoint_is_not_known() -> None:
-    assert interval(situation(), 0.0, NONE) == interval(situation(count=0), 1.0, NONE)
+    assert found(situation(), 0.0) == found(situation(count=0))
 
 
 def test_what_the_environment_sets_to_nothing_and_what_may_be_overridden_is_no_obstacle() -> None:
@@ -137,7 +141,7 @@ def test_it_changes_only_when_that_pays(factor: float, changes: bool) -> None:
     best = daly(1.0, mtbf_s())
     now = situation({"SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_SECONDS": round(factor * best)})
     assert bool(chosen(now)) == changes
-    assert changes or "too little" in interval(now, 1.0, NONE).view.why
+    assert changes or "too little" in found(now).view.why
 
 
 def test_seconds_that_steps_stretch_are_no_reason_to_change_them() -> None:
@@ -167,8 +171,8 @@ def test_the_seconds_hold_what_a_flush_blocks_since_scr_counts_from_the_end_of_t
 def test_a_flush_ends_within_the_interval(settings: Values, flush_s: float, least_s: float) -> None:
     flush = FlushBehaviour(interval_s=5001.0, blocking_s=1.0, flush_s=flush_s)
     sources = dict.fromkeys(settings, "user config")
-    found = float(str(seconds(situation(settings, sources=sources, flush=flush))))
-    assert found == least_s or (least_s == 0 and found < 600)
+    set_s = float(str(seconds(situation(settings, sources=sources, flush=flush))))
+    assert set_s == least_s or (least_s == 0 and set_s < 600)
 
 
 def test_where_one_checkpoint_at_most_may_be_at_risk_the_next_output_never_meets_a_flush() -> None:
@@ -192,9 +196,9 @@ def test_numbers_that_no_job_has_do_no_harm() -> None:
     for cost_s in (1e-300, 1e-12, 1e300):
         for blocked_s in (0.0, 5.0, 1e9):
             flush = FlushBehaviour(interval_s=2e9, blocking_s=1e9, blocked_on_flush_s=blocked_s)
-            found = seconds(situation(flush=flush), cost_s)
-            assert isinstance(found, int)
-            assert found >= 1
+            set_s = seconds(situation(flush=flush), cost_s)
+            assert isinstance(set_s, int)
+            assert set_s >= 1
     assert seconds(situation({"SCR_CHECKPOINT_SECONDS": "often"})) is not None
 
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Access, TraceDigest
 from scrtune.intents.trace.decoder import TraceDecoder
-from scrtune.intents.trace.digest import MAX_SIZES
+from scrtune.intents.trace.digest import MAX_SIZES, content_of
 from scrtune.intents.trace.names import MAX_NAMES, MAX_PROCESSES
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 TIERS = {"/scratch/study/data": "prefix"}
+CONTENT_TIERS = {"/prefix": "prefix"}
 WRITES_OF_ONE_RANK = {320: 27, 30_000: 12, 300_000: 3, 2_000_000: 3}  # of the application traced in gen4
 
 
@@ -469,3 +470,43 @@ def test_no_line_is_lost_or_counted_twice_however_they_are_cut_and_interleaved(
 def test_a_digest_survives_the_journal() -> None:
     taken = digest_of_folder("gen4-python-fork-plain")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(taken), type=TraceDigest) == taken
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mp_rank_00_model_states.pt", "model"),
+        ("layer_01-model_00-model_states.pt", "layer"),
+        ("bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", "optimizer"),
+        ("model_optim_rng.pt", "optimizer"),
+        ("model-00001-of-00002.safetensors", "model"),
+        ("PYTORCH_MODEL.bin", "model"),
+        ("optimizer-3.pt", "optimizer"),
+        ("layer-12-0.pt", "layer"),
+        ("weights.h5", "model"),
+        ("__0_0.distcp", "other"),
+        ("sw4.cycle=000100.sw4checkpoint", "other"),
+        ("", "other"),
+    ],
+)
+def test_what_a_file_holds_is_told_by_its_name_alone(name: str, content: str) -> None:
+    assert content_of(name) == content
+    taken = digest_of(explain("f1", f"/prefix/model/{name or 'x'}") + line(), tiers=CONTENT_TIERS)
+    found = access(taken, "write")
+    assert (found.tier, found.content) == ("prefix", content)
+
+
+def test_accesses_are_apart_by_what_the_files_hold() -> None:
+    paths = ("/prefix/model.pt", "/prefix/optim.pt", "/prefix/log", "/prefix/.scr/model.pt")
+    lines = b"".join(
+        explain(f"f{number}", path) + line(args={"fhash": f"f{number}", "ret": number + 1})
+        for number, path in enumerate(paths)
+    )
+    assert [
+        (each.tier, each.content, each.bytes) for each in digest_of(lines, tiers=CONTENT_TIERS).accesses
+    ] == [
+        ("prefix", "other", 3),
+        ("prefix", "model", 1),
+        ("prefix", "optimizer", 2),
+        ("scr", "other", 4),
+    ]

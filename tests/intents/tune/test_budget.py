@@ -112,6 +112,20 @@ class TestLedger:
         budget.charge(4.0, 2.0, is_tuned=True)
         assert budget.left_s == pytest.approx(1.44 + 0.02 - 2)
 
+    def test_one_that_is_used_up_fills_the_overdraft_which_only_later_checkpoints_draw_on(self) -> None:
+        budget = TrialBudget()
+        budget.open(2.0)
+        budget.charge(4.0, 2.0, is_tuned=True)
+        assert budget.left_s == pytest.approx(0.92 - 2)
+        budget.charge(9.0, 2.0, is_tuned=True, had_begun=True)
+        assert budget.overdraft_s == pytest.approx(0.9)
+        budget.charge(2.5, 2.0, is_tuned=True)
+        assert budget.overdraft_s == pytest.approx(0.4)
+        before_s = budget.left_s
+        budget.charge(2.0, 2.0, is_tuned=False)
+        assert budget.overdraft_s == pytest.approx(0.42)
+        assert budget.left_s == before_s, "1 % of a checkpoint goes to one of them"
+
     def test_applying_is_paid_for_and_never_earns(self) -> None:
         budget = TrialBudget()
         budget.open(2.0)

@@ -131,6 +131,30 @@ def test_settings_that_checkpoints_have_outgrown_are_left_at_once() -> None:
     assert job.in_force["SCR_CACHE_BYPASS"] == 1, "and not tried again"
 
 
+def test_what_the_cache_holds_while_its_flush_is_under_way_is_no_growth() -> None:
+    """One dataset fits, and a node that is observed with it in the cache has no room for a second one."""
+    made = case("io-bound", "defaults", 2007, 12)
+    held_bytes = made.job.held_bytes({**made.own, "SCR_CACHE_BYPASS": 0})
+    assert made.job.cache_free_bytes < 2 * held_bytes
+    run = Run(made, pipeline := Pipeline())
+    for noise in made.noise:
+        run.checkpoint(noise)
+    assert [each.verdict for each in pipeline.decisions] == [Verdict.TRIAL, Verdict.ACCEPTED]
+    assert run.settings["SCR_CACHE_BYPASS"] == 0
+
+
+def test_what_is_surely_cheaper_stays_when_a_trial_has_used_up_the_budget() -> None:
+    """One thread was far too slow, so that outputs waited: the settings before it pay for that."""
+    made = case("io-bound", "defaults", 2001, 24)
+    run, left_s = Run(made, pipeline := Pipeline()), []
+    for noise in made.noise:
+        run.checkpoint(noise)
+        left_s.append(pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0)
+    assert min(left_s) < 0
+    assert run.settings["SCR_CACHE_BYPASS"] == 0
+    assert left_s[-1] > 0
+
+
 def test_the_users_own_settings_come_first() -> None:
     for user in ({}, CACHED):
         job = Job(user)

@@ -23,7 +23,7 @@ from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_
 from scrtune.intents.tune.belief.belief import CANDIDATES, Belief
 from scrtune.intents.tune.belief.measured import Row, measure
 from scrtune.intents.tune.belief.model import GIB, PRIORS, Prior, Shape
-from scrtune.intents.tune.belief.observations import Observation, Observations, identity
+from scrtune.intents.tune.belief.observations import Observations, ObservedCheckpoint, identity
 from scrtune.intents.tune.belief.rework import NODE_FAILURES_PER_S
 
 OWN: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
@@ -117,7 +117,7 @@ class Told:
         return self
 
     @property
-    def all(self) -> Sequence[Observation]:
+    def all(self) -> Sequence[ObservedCheckpoint]:
         return self.seen.all
 
 

@@ -1,0 +1,1 @@
+"""DLIO (https://github.com/argonne-lcf/dlio_benchmark) with scrtune as its checkpoint mechanism."""

@@ -1,0 +1,1 @@
+"""PyTorch's and DeepSpeed's layouts of a checkpoint, written through scrtune."""

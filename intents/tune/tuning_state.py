@@ -1,0 +1,100 @@
+"""What the next decision is made from: what is believed, what may still be lost, and what is ruled out."""
+
+from ..events import Values
+from ..mutability import RunMutability
+from ..rules.explain import describe
+from ..rules.guards import veto
+from ..rules.levers import LEVERS, Component
+from ..rules.situation import Proposal, Situation
+from ..settings import difference
+from .active_settings import ActiveSettings
+from .belief.belief import Belief
+from .belief.learner import Learner
+from .belief.observations import Identity
+from .budget import TrialBudget
+from .chooser import OWN, Choice, View, p_worse
+from .switching import can_go, pending_s, switch_seconds
+
+_BLIND = 0.02
+"""Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
+_OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
+
+
+class TuningState(ActiveSettings):
+    """The belief about a job, the budget for trials, and the settings that a trial may replace."""
+
+    def _begin(self, baseline: Values, mutability: RunMutability) -> None:
+        super()._begin(baseline, mutability)
+        self.learner = Learner()
+        self.budget = TrialBudget()
+        self._incumbent = dict(self.wanted)
+        self._dropped: set[Identity] = set()
+        self._newest = self._last_flushed = 0
+
+    @property
+    def belief(self) -> Belief | None:
+        """What is believed of all candidates; None before the first checkpoint."""
+        return self.learner.belief
+
+    @property
+    def trial_budget_s(self) -> float:
+        """Seconds that trials may still cost."""
+        return self.budget.left_s
+
+    @property
+    def baseline_s(self) -> float:
+        """Believed cost of a checkpoint under the user's settings; 0 before one was measured."""
+        return self.belief.breakdown(OWN).cost_s if self.belief else 0.0
+
+    @property
+    def current_s(self) -> float:
+        """Believed cost of a checkpoint under the active settings, a trial aside; 0 before there was one."""
+        index = self.belief.index(self._incumbent) if self.belief else None
+        return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
+
+    @property
+    def is_flushed(self) -> bool:
+        """True when the newest checkpoint is in the prefix directory: a re-init forces no flush."""
+        return self._newest <= self._last_flushed
+
+    def _view(self, belief: Belief, now_is: Situation) -> View:
+        incumbent = belief.index(self._incumbent)
+        forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
+        return View(
+            belief=belief,
+            incumbent=OWN if incumbent is None else incumbent,
+            seen=self.learner.seen(),
+            there_s=there_s,
+            back_s=back_s,
+            forced_s=forced_s,
+            left_s=self.budget.left_s,
+            earned_s=self.budget.earned_s,
+            remaining=now_is.remaining,
+            loose=self.learner.is_loose,
+        )
+
+    def _banned(self, belief: Belief) -> set[int]:
+        """Return the candidates that were dropped, or that this run cannot have."""
+        found = (belief.index_of(each) for each in self._dropped)
+        stuck = (
+            i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
+        )
+        return {*(index for index in found if index is not None), *stuck}
+
+    def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
+        changes = difference(view.belief.candidates[index], self.settings)
+        is_blind = not self.learner.knows_prefix and bool(_OF_FLUSHES & changes.keys())
+        if is_blind and p_worse(view)[index] > _BLIND:
+            return "no flush was measured yet: what the prefix directory takes is not known"
+        return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
+
+    def _proposal(self, view: View, found: Choice) -> Proposal:
+        belief = view.belief
+        changes = difference(belief.candidates[found.index], self._incumbent)
+        expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)
+        because = (
+            f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
+            f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
+        )
+        return describe(changes, self.baseline, found.gain_s, because)
