@@ -159,8 +159,12 @@ def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Stud
     """Return `found` with what is predicted from it. Raises click.UsageError."""
     from ...replay.what_if.predictions import Stated, what_if  # noqa: PLC0415 - it loads numpy
 
+    recorded = [run for run in runs if not run.base]  # what was written again here is of another machine
+    of_them = found if len(recorded) == len(runs) else compare(recorded, found.base)
     try:
-        predicted = what_if(runs, found, dict(options.vary), Stated(options.cache_rate, options.prefix_rate))
+        predicted = what_if(
+            recorded, of_them, dict(options.vary), Stated(options.cache_rate, options.prefix_rate)
+        )
     except ValueError as error:
         raise click.UsageError(f"--what-if: {error}") from None
     return msgspec.structs.replace(found, what_if=predicted)

@@ -34,7 +34,8 @@ def test_recorded_checkpoints_are_written_again_as_runs_of_the_study(
     places = [f"--reenact-{name}={tmp_path}" for name in ("prefix", "cache")]
     shape = ("--reenact-scale", 0.1, "--reenact-ranks", 2, "--reenact-checkpoints", 3)
     again = ("--reenact", "own", "--reenact", "SCR_CACHE_BYPASS=0 SCR_FLUSH=0")
-    found = json.loads(scrtune("study", recorded, "--format", "json", *again, *shape, *places).stdout)
+    arguments = (recorded, "--what-if", *again, *shape, *places)
+    found = json.loads(scrtune("study", *arguments, "--format", "json").stdout)
     job, own, other = found["runs"]
     assert [run["name"] for run in found["runs"]] == ["job", "job here", "job here 2"]
     assert (own["settings"], other["settings"]["SCR_FLUSH"]) == ({"SCR_FLUSH": "1"}, "0")
@@ -42,6 +43,7 @@ def test_recorded_checkpoints_are_written_again_as_runs_of_the_study(
     assert own["prefix"]["written_bytes"] == pytest.approx(3 * 2 * 8 * 2**20 * 0.1, rel=0.01)
     assert other["cache"]["written_bytes"] == own["prefix"]["written_bytes"]
     assert {(row["run"], row["base"]) for row in found["differences"]} == {("job here 2", "job here")}
+    assert found["what_if"]["runs"] == ["job"], "nothing is predicted from what another machine wrote"
     assert any("by 2 of 3 ranks, bytes and pauses times 0.1" in note for note in found["notes"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.pfw", "study.toml"]
 
