@@ -96,13 +96,13 @@ class TestReinits:
 
     def test_one_that_does_not_pay_is_not_made(self) -> None:
         job = Job(CACHED, noise=0.0, init_s=50.0, mutability=REAL).checkpoints(20)
-        assert job.in_force == OWN
         assert job.applied_s == 0
-        assert [word for word in job.words if word != "pending"] == []
+        assert not is_asynchronous(job.in_force)
+        assert asks_for(job)["SCR_FLUSH_ASYNC"] == 1, "the next launch begins with it"
 
     def test_at_a_launch_it_is_had_for_nothing(self) -> None:
         job = Job(CACHED, noise=0.0, init_s=50.0, mutability=REAL).checkpoints(6)
-        assert job.pipeline.advice.settings == CACHED
+        assert not is_asynchronous(job.in_force)
         assert asks_for(job)["SCR_FLUSH_ASYNC"] == 1
         job.relaunch()
         assert job.words[-1] == "trial"

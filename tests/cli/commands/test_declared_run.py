@@ -69,12 +69,12 @@ def test_what_cannot_be_is_a_usage_error(arguments: tuple[str, ...], why: str) -
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory of the test's own, with two simulated nodes."""
     for name in [each for each in os.environ if each.startswith(("SCR_", "SCRTUNE_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path_factory.mktemp("r")))  # a socket's path is short
     monkeypatch.setenv("SCRTUNE_EMBEDDED_NODES", "2")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / ".scrconf").write_text(

@@ -131,7 +131,7 @@ def test_a_job_without_a_checkpoint_says_that(scrtune: Scrtune) -> None:
 
 
 def test_a_job_in_which_nothing_pays_refers_to_the_levers(scrtune: Scrtune) -> None:
-    job = Job({**CACHED, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1}, noise=0)
+    job = Job({**CACHED, "SCR_CACHE_BYPASS": 1}, noise=0)
     ended("j", job.checkpoints(10))
     assert view(scrtune, "explain").decisions == ()
     assert "No change: the table of levers says why." in explained(scrtune, "j")

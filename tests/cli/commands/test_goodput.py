@@ -793,7 +793,10 @@ def test_files_that_cannot_be_used_are_named_with_the_line(tmp_path: Path) -> No
         (tmp_path / "missing", "No such file"),
         (diary, "line 1: no goodput log"),
         (empty, "line 1: no goodput log"),
-        (tmp_path, "no .pfw or .pfw.gz file in it; name a directory with some; of other logs name each file"),
+        (
+            tmp_path,
+            "name a directory with some; of other logs name each file",
+        ),
     ):
         result = run(SAMPLE, path)
         assert (result.exit_code, result.stdout) == (1, "")

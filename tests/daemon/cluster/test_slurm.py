@@ -115,8 +115,11 @@ def job() -> Iterator[TunedJob]:
 
 
 def test_a_decision_of_all_nodes_survives_the_loss_of_the_one_that_leads(job: TunedJob) -> None:
+    def nodes() -> list[dict[str, object]]:
+        return list(job.ask("explain")["nodes"])
+
     until(lambda: job.author[0] == "n1", f"a decision:\n{job.output()}")
-    until(lambda: len(job.ask("explain")["nodes"]) == 4, f"four nodes:\n{job.output()}")
+    until(lambda: all(each["cores"] for each in nodes()) and len(nodes()) == 4, f"four:\n{job.output()}")
     before = job.ask("explain")
     assert [each["host"] for each in before["nodes"]] == NODES
     assert before["settings"]["SCR_COPY_TYPE"] in ALLOWED
