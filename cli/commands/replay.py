@@ -29,7 +29,6 @@ from ..format import printable
 from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
-from ..text import story
 from ..text.tables import facts, plain_table, print_view
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
@@ -174,7 +173,7 @@ def _answer(
     if any(each.other is not None and each.gain_s > 0 for each in views):
         return IntentAnswer(intent=intent.name, why=why_nothing(views))
     reasons: dict[str, list[str]] = {}
-    against = [(each.name, each.veto or each.overruled or each.why_not) for each in mine]
+    against = [(each.name, each.veto or each.overruled or each.why_not or each.command) for each in mine]
     for name, why in (*((each.name, each.why) for each in views), *against):
         reasons.setdefault(why, []).append(name)
     why = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items() if why)
@@ -212,7 +211,7 @@ def _tables(view: ReplayView) -> RenderableType:
         "damaged": "\n".join(view.damage),
     }
     shown = [facts(rows), text.intents(view.intents), _answers(view), _recommendations(view)]
-    shown += [story.parameters(view.parameters), text.levers(view.levers)]
+    shown.append(text.levers(view.levers))
     return Group(*(part for each in shown for part in (each, "")))
 
 

@@ -67,7 +67,7 @@ def story(view: ExplainView, words: Sequence[str] = ()) -> Story:
 def standing(each: DerivedParameter, view: ExplainView | None = None) -> str:
     """Return what became of a derived parameter, in a line; without a `view` nothing was made."""
     if not each.is_wanted:
-        return f"nothing follows: {each.why_not}"
+        return f"for you to run: {each.command}" if each.command else f"nothing follows: {each.why_not}"
     if each.veto or each.overruled:
         return f"not used: {each.veto or each.overruled}"
     if not each.is_users_word:

@@ -31,7 +31,8 @@ class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     went by, each with its unit; `clipped` is the bound that changed its result, `veto` why the value may not
     be used, `overruled` what stands instead (:mod:`.parameters` has the order). `gain_s` is expected, in
     seconds of the whole job, give or take `gain_sd_s`. `lines` are those of SCR's config file where one value
-    is not all that is needed: descriptors, as STORE or GROUPS. `is_users_word`: it follows from what the user
+    is not all that is needed: descriptors, as STORE or GROUPS. `command` is for the user to run, where no
+    setting of SCR's does it. `is_users_word`: it follows from what the user
     declared and is made without being tried; else it is advice.
     """
 
@@ -51,6 +52,7 @@ class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     gain_s: float = 0.0
     gain_sd_s: float = 0.0
     lines: tuple[str, ...] = ()
+    command: str = ""
     is_users_word: bool = False
 
     @property

@@ -118,10 +118,12 @@ def _advice(now: Situation, found: StorageTargetsObserved, sizes: KindSizes | No
     """Return what to set on the prefix directory: no setting of SCR's does it, so that is a command."""
     wanted = _stripes_of(sizes, now) if sizes else None
     prefix = now.job.prefix if now.job else ""
+    why_not = _why_as_it_is(found, wanted)
     return DerivedParameter(
         intent="",
         name="",
-        why_not=_why_as_it_is(found, wanted) or f"no setting of SCR's: {_command(found, wanted, prefix)}",
+        why_not=why_not,
+        command="" if why_not else _command(found, wanted, prefix),
         rule="1 stripe below 1 MiB, 4 up to 1 GiB, 8 above (as many as nodes for a file of several),"
         " no more than files leave targets; of the size of a write",
         inputs=tuple(_inputs(now, found, sizes)),
