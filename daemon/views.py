@@ -14,8 +14,8 @@ from ..intents.observe.intents import NUMBERS
 from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Leader, Pipeline
+from ..intents.rules.derived.interval import users_own
 from ..intents.rules.explain import LeverView, why_nothing
-from ..intents.rules.interval import users_own
 from ..intents.rules.parameter import DerivedParameter
 from ..intents.rules.parameters import advised
 from ..intents.rules.situation import Proposal

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from .declared import Declared
 from .events import SettingsObserved
-from .observe.intents import Intents
-from .observe.redundancy import (
+from .observe.faults.redundancy import (
     FLOORS,
     declared_losses,
     keeps_floor,
@@ -13,6 +12,7 @@ from .observe.redundancy import (
     unknown_durability,
     unknown_floor,
 )
+from .observe.intents import Intents
 
 
 def contradictions(job: SettingsObserved, intents: Intents) -> tuple[str, ...]:

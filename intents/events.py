@@ -92,8 +92,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     """A run of the job begins: its shape, and its own settings before anything was tuned.
 
     `sources` gives the :class:`ValueSource` of each parameter. `floor` is the failure that the user wants to
-    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `durability` is a
-    :class:`Durability`, or empty. `interval` is ``auto`` where the user leaves the checkpoint interval to
+    survive (:mod:`scrtune.intents.observe.faults.redundancy`), or empty when they declared none. `durability`
+    is a :class:`Durability`, or empty. `interval` is ``auto`` where the user leaves the interval to
     scrtune, else it is theirs. `override` lets the tuner change what the environment sets; without
     `tuning` it changes nothing, and without `recommend` it proposes nothing either. `processes` are the
     (host, pid) of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each

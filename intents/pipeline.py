@@ -49,8 +49,8 @@ from .mutability import RunMutability
 from .observe.intents import Intents, Observers, Surroundings
 from .observe.nodes import NodeEvidence
 from .observe.observation import Observation, Observing
+from .rules.derived.interval import in_force, interval, users_own
 from .rules.explain import LeverView
-from .rules.interval import in_force, interval, users_own
 from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived

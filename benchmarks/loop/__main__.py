@@ -28,7 +28,7 @@ from statistics import fmean
 from benchmarks.jobs.runner import PROGRAMS, JobRunner, Ran, Work
 from benchmarks.loop.settings import DEFAULTS, POOR_START, SCRS_OWN, WORKLOADS, Setting, grid, levers, quick
 from benchmarks.loop.table import SETTLED, Comparison, Seconds, table
-from scrtune.intents.observe.redundancy import FLOORS
+from scrtune.intents.observe.faults.redundancy import FLOORS
 
 GRID_CHECKPOINTS = 8
 QUICK_GRID_CHECKPOINTS, QUICK_GRID = 5, 7

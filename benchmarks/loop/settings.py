@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from benchmarks.jobs.runner import POOR, Work
-from scrtune.intents.observe.redundancy import keeps_floor
+from scrtune.intents.observe.faults.redundancy import keeps_floor
 
 CHECKPOINTS = 40
 WORKLOADS = {

@@ -22,8 +22,8 @@ from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.contradictions import in_declared
+from ...intents.observe.faults.redundancy import FLOORS
 from ...intents.observe.observation import DEFAULT_BUDGET
-from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
 from ..declarations import RunDeclarations
 from ..errors import UnknownJobError

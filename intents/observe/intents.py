@@ -21,25 +21,25 @@ from ..intent import Intent
 from ..settings import is_cached
 from ..tune.knowledge import Knowledge
 from .affinity import CoreAffinity
-from .buffers import BufferObserver, BufferSizes
 from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
 from .checkpoints_required import CheckpointsRequired
 from .checkpoints_required import observe as observe_checkpoints_required
-from .clean_start import CleanStart, CleanStartObserver
 from .divergence import Divergence, DivergenceObserver
-from .fault_model import FaultModel
-from .fault_model import observe as observe_faults
-from .fault_tolerance import FaultTolerance
-from .fault_tolerance import observe as observe_tolerance
-from .flush import FlushBehaviour, FlushObserver
-from .history import History, HistoryObserver
-from .kept_checkpoints import KeptCheckpoints
+from .faults.clean_start import CleanStart, CleanStartObserver
+from .faults.fault_model import FaultModel
+from .faults.fault_model import observe as observe_faults
+from .faults.fault_tolerance import FaultTolerance
+from .faults.fault_tolerance import observe as observe_tolerance
+from .faults.history import History, HistoryObserver
+from .faults.kept_checkpoints import KeptCheckpoints
+from .faults.redundancy import Redundancy
+from .faults.redundancy import observe as observe_redundancy
+from .io.buffers import BufferObserver, BufferSizes
+from .io.flush import FlushBehaviour, FlushObserver
+from .io.output_sizes import OutputSizeObserver, OutputSizes
+from .io.storage import StorageTargets
+from .io.storage import observe as observe_targets
 from .nodes import Nodes
-from .output_sizes import OutputSizeObserver, OutputSizes
-from .redundancy import Redundancy
-from .redundancy import observe as observe_redundancy
-from .storage import StorageTargets
-from .storage import observe as observe_targets
 from .workflow import Workflow, WorkflowObserver
 
 

@@ -2,7 +2,7 @@
 
 A setting is equal on all ranks, so it must fit the node that has least: the fewest spare cores, the CPUs that
 are idle on every node, the least memory, the least room in the cache, the slowest storage. Sizes of accesses
-are summed (:mod:`.buffers`); a flush lasts until the last rank has its last byte there, on the slowest node.
+are summed (:mod:`.io.buffers`); a flush lasts until the last byte is there, on the slowest node.
 A node far from the others is named: it is why the job's settings are what they are (`docs/cluster.md`).
 """
 

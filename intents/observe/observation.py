@@ -18,7 +18,7 @@ import msgspec
 from ...goodput.events import JobStarted, OutputCompleted
 from ...units import count_text
 from ..events import TextEnum
-from .buffers import BufferSizes
+from .io.buffers import BufferSizes
 
 DEFAULT_BUDGET = 0.01
 """Share of the job's time that observing may cost."""

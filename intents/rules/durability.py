@@ -9,7 +9,7 @@ output begins.
 import msgspec
 
 from ..events import Durability, SettingsObserved, Values, ValueSource
-from ..observe.redundancy import declared_floor, keeps_floor
+from ..observe.faults.redundancy import declared_floor, keeps_floor
 from ..settings import is_asynchronous, is_cached, number
 
 

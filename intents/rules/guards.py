@@ -3,7 +3,7 @@
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
-from ..observe.redundancy import effective, keeps_floor, set_failures, storage_factor
+from ..observe.faults.redundancy import effective, keeps_floor, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
 from .situation import Situation

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..events import Durability, TextEnum, Value, Values
 from ..mutability import Mutability
-from ..observe.redundancy import SURVIVES, effective
+from ..observe.faults.redundancy import SURVIVES, effective
 from .durability import permits
 from .guards import not_by_us
 from .parameter import Scope

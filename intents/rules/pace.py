@@ -12,7 +12,7 @@ from ...goodput.interval.recommend import MeasuredCosts, measured, pace
 from ...units import rounded_duration_text as _time
 from ..events import SettingsObserved, Values
 from ..settings import number
-from .interval import SECONDS, UNSET
+from .derived.interval import SECONDS, UNSET
 
 _ENOUGH = 3
 _ABSURD = 0.1

@@ -18,20 +18,20 @@ from msgspec.structs import replace
 
 from ..events import Values, ValueSource
 from ..mutability import Mutability
-from .access_sizes import access_sizes
-from .checkpoint_rate import checkpoint_rate
-from .clean_start import clean_start
-from .divergence import divergence
-from .fault_model import fault_model
-from .fault_tolerance import fault_tolerance
+from .derived.access_sizes import access_sizes
+from .derived.checkpoint_rate import checkpoint_rate
+from .derived.clean_start import clean_start
+from .derived.divergence import divergence
+from .derived.fault_model import fault_model
+from .derived.fault_tolerance import fault_tolerance
+from .derived.history import history
+from .derived.process_cores import process_cores
+from .derived.storage import next_output, storage_targets
+from .derived.workflow import workflow
 from .guards import NEVER, not_by_us, veto
-from .history import history
 from .levers import NAMES
 from .parameter import DerivedParameter
-from .process_cores import process_cores
 from .situation import Proposal, Situation
-from .storage import next_output, storage_targets
-from .workflow import workflow
 
 RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
     fault_model,

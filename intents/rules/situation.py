@@ -8,8 +8,8 @@ from ...goodput.interval.failure_rate import Posterior, posterior, typical
 from ...goodput.interval.failures import Failures
 from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, Values
 from ..mutability import RunMutability
+from ..observe.faults.redundancy import effective
 from ..observe.intents import Intents
-from ..observe.redundancy import effective
 from ..settings import DEFAULTS, changes_text, is_cached, number
 from ..tune.knowledge import Knowledge
 from .durability import Rails, rails
@@ -59,7 +59,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
     why_no_cache: str = ""
-    """Why the job must not be moved to the cache (:mod:`..observe.shared_files`), or empty."""
+    """Why the job must not be moved to the cache (:mod:`..observe.io.shared_files`), or empty."""
     why_no_bypass: str = ""
     """Why it must not be moved out of it, or empty."""
 

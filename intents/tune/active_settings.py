@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from ...goodput.events import OutputCompleted
 from ..events import SettingsObserved, Values
 from ..mutability import LEVER, RunMutability
-from ..observe.shared_files import SharedFiles
+from ..observe.io.shared_files import SharedFiles
 from ..rules.situation import Proposal
 from ..settings import DEFAULTS, is_cached
 from .decisions import Breakdown, Decision, DecisionLog, Verdict

@@ -10,8 +10,8 @@ from ...units import count_text
 from ..declared import Declared
 from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
-from ..observe.redundancy import FLOORS
-from ..observe.shared_files import starts_past_the_cache
+from ..observe.faults.redundancy import FLOORS
+from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.guards import overruled
 from ..settings import DEFAULTS
 from .decisions import NOT_MADE

@@ -12,7 +12,7 @@ from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import FlushCompleted, OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
-from ..observe.shared_files import starts_past_the_cache
+from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe
 from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...intents.events import Value, Values
-from ...intents.observe.redundancy import effective
+from ...intents.observe.faults.redundancy import effective
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
 from ...intents.tune.belief.model import Shape
 from .evidence import FACTS, RunEvidence, is_flushed

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...intents.events import Operation, SpanKind, Tier, Value, Values
-from ...intents.observe.redundancy import effective
+from ...intents.observe.faults.redundancy import effective
 from ...intents.rules.situation import MAX_FLUSH_THREADS
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
 from ...intents.trace.rows import Amount

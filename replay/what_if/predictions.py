@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...intents.events import Values
-from ...intents.observe.redundancy import SURVIVES
+from ...intents.observe.faults.redundancy import SURVIVES
 from ...intents.rules.levers import LEVERS
 from ...intents.settings import flush_every, is_asynchronous, is_cached
 from ...intents.tune.belief.model import LOWEST, Array

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ...intents.observe.redundancy import effective, storage_factor
+from ...intents.observe.faults.redundancy import effective, storage_factor
 from ...units import bytes_text
 from ..catalogue import DESCRIPTOR_LINES, Key, ValueType, atoi
 from ..parse import Pair

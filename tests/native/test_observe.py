@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.capture.environment import OBSERVE
-from scrtune.intents.observe.buffers import EVENT_LIMIT
+from scrtune.intents.observe.io.buffers import EVENT_LIMIT
 
 from ..support.native_build import build, build_library
 from ..support.observed import OPEN_AND_CLOSE, Program

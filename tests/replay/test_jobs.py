@@ -12,7 +12,7 @@ import pytest
 from scrtune.cli.commands.replay import ReplayView, replay_view
 from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.observe.intents import Intents
-from scrtune.intents.observe.output_sizes import CHECKPOINTS
+from scrtune.intents.observe.io.output_sizes import CHECKPOINTS
 from scrtune.replay.run import JobShape, Replayed, find_checkpoints, read_digests, replay_traces
 from scrtune.replay.traces import Summary
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scrtune.intents.events import StorageTargetsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
-from scrtune.intents.observe.buffers import BufferSizes
 from scrtune.intents.observe.intents import Intents
-from scrtune.intents.observe.output_sizes import CHECKPOINTS, KindSizes, OutputSizes
-from scrtune.intents.observe.sizes import SizeShare
-from scrtune.intents.observe.storage import observe as observe_targets
+from scrtune.intents.observe.io.buffers import BufferSizes
+from scrtune.intents.observe.io.output_sizes import CHECKPOINTS, KindSizes, OutputSizes
+from scrtune.intents.observe.io.sizes import SizeShare
+from scrtune.intents.observe.io.storage import observe as observe_targets
 from scrtune.intents.rules import guards, levers
 from scrtune.intents.rules.parameters import derived
 from scrtune.intents.rules.situation import Situation

@@ -6,9 +6,9 @@ from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
-from scrtune.intents.observe.fault_tolerance import observe as observe_tolerance
-from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.faults.fault_tolerance import observe as observe_tolerance
 from scrtune.intents.observe.intents import Observers, Surroundings
+from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.parameter import DerivedParameter
 from scrtune.intents.rules.parameters import derived
 from scrtune.intents.rules.situation import Situation

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...events import Values
-from ...observe.redundancy import effective
+from ...observe.faults.redundancy import effective
 from ...rules.situation import MAX_FLUSH_THREADS
 from ...settings import flush_every, is_asynchronous, is_cached, number
 

@@ -9,7 +9,7 @@ LLNL, SC'10). What is lost then is the time since the newest checkpoint in the p
 import numpy as np
 
 from ...events import Values
-from ...observe.redundancy import SURVIVES, effective
+from ...observe.faults.redundancy import SURVIVES, effective
 from ...settings import is_cached
 from .model import Array
 

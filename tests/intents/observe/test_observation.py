@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import JobStarted, OutputCompleted
-from scrtune.intents.observe.buffers import BufferSizes
+from scrtune.intents.observe.io.buffers import BufferSizes
+from scrtune.intents.observe.io.sizes import SizeShare
 from scrtune.intents.observe.observation import DEFAULT_BUDGET, Observation, Observing, WhyEnded
-from scrtune.intents.observe.sizes import SizeShare
 
 T0 = 1_700_000_000.0
 CALLS = 500

@@ -9,9 +9,9 @@ from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
-from scrtune.intents.observe.buffers import BufferObserver, fit_call_cost
-from scrtune.intents.observe.flush import FlushObserver
-from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
+from scrtune.intents.observe.faults.redundancy import keeps_floor, observe, storage_factor
+from scrtune.intents.observe.io.buffers import BufferObserver, fit_call_cost
+from scrtune.intents.observe.io.flush import FlushObserver
 from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2

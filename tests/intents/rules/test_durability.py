@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Durability, SettingsObserved, Values
-from scrtune.intents.observe.redundancy import SURVIVES
+from scrtune.intents.observe.faults.redundancy import SURVIVES
 from scrtune.intents.rules.durability import Rails, permits, rails
 from scrtune.intents.settings import DEFAULTS
 

@@ -9,11 +9,11 @@ from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.affinity import CoreAffinity
-from scrtune.intents.observe.buffers import BufferSizes
-from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.faults.redundancy import SURVIVES
+from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
 from scrtune.intents.observe.intents import Intents
-from scrtune.intents.observe.redundancy import SURVIVES
-from scrtune.intents.observe.redundancy import observe as observe_redundancy
+from scrtune.intents.observe.io.buffers import BufferSizes
+from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.durability import permits
 from scrtune.intents.rules.explain import describe, why_fixed
 from scrtune.intents.rules.guards import NEVER, veto

@@ -14,9 +14,9 @@ from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.events import Durability, NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
-from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
 from scrtune.intents.observe.intents import Intents
-from scrtune.intents.observe.redundancy import observe as observe_redundancy
+from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.levers import NAMES, joint_settings
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_cached

@@ -1,0 +1,1 @@
+"""What a checkpoint must survive, and which ones are kept."""

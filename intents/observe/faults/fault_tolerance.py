@@ -1,0 +1,138 @@
+"""Intent 5 of the LLNL study: how much redundancy is needed; the sets of nodes that protect each other.
+
+A set of n nodes is lost when more than k of them are, while a checkpoint is nowhere but in their caches. With
+nodes that fail independently at the rate r, one is lost in e seconds with probability q = 1 - exp(-r e), and
+
+    P(set) = sum over i > k of C(n, i) q^i (1 - q)^(n - i)
+    P(job) = 1 - product over all sets of (1 - P(set))
+
+The sets are redset's (`redset_group_id` in redset.c): D nodes in D // N sets of as equal size as possible.
+The exposure e is the longest that a checkpoint is only in the cache: SCR_FLUSH intervals, and the flush. A
+rebuild after a loss ends it sooner, so that P is an upper bound. Components that fail together are one
+failure group and not independent nodes (SCR_GROUP; SCR's manual, "Redundancy schemes").
+"""
+
+from math import exp, expm1, log1p
+
+import msgspec
+
+from ....units import count_text, rounded_duration_text
+from ...events import Values
+from ...intent import Evidence
+from ...settings import flush_every, is_cached, number
+from ..io.flush import FlushBehaviour
+from .fault_model import FaultModel
+from .redundancy import Redundancy, set_failures
+
+_NEGLIGIBLE = 1e-17
+
+
+class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
+    """The sets of a job on `nodes` nodes under the `scheme` in use, each of which may lose `tolerated` nodes.
+
+    Each checkpoint is for `exposure_s` seconds nowhere but in the cache; 0 where nothing is cached.
+    """
+
+    evidence: Evidence = Evidence()
+    nodes: int = 1
+    scheme: str = "SINGLE"
+    set_size: int = 8
+    tolerated: int = 0
+    exposure_s: float = 0.0
+    faults: FaultModel = FaultModel()
+
+    @property
+    def p_node(self) -> float:
+        """The probability that one given node is lost during the exposure."""
+        return -expm1(-self.exposure_s / self.faults.node_mtbf_s)
+
+    @property
+    def sets(self) -> tuple[int, ...]:
+        """The members of each set."""
+        return set_sizes(self.nodes, self.set_size)
+
+    @property
+    def p_loss(self) -> float:
+        """The probability that a checkpoint is lost during its exposure."""
+        return p_loss(self.nodes, self.set_size, self.tolerated, self.p_node)
+
+    @property
+    def p_any(self) -> float:
+        """The probability that any node is lost during the exposure."""
+        return p_loss(self.nodes, 1, 0, self.p_node)
+
+    def sentence(self) -> str:
+        """See :class:`scrtune.intents.intent.Intent`."""
+        if not self.evidence.count:
+            return "how long checkpoints are only in the cache is not known yet"
+        if self.exposure_s <= 0:
+            return "nothing is only in the cache: checkpoints go to the prefix directory"
+        sets = f"{self.scheme} in {count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"
+        return (
+            f"a checkpoint is only in the cache for {rounded_duration_text(self.exposure_s)}; {sets} survives"
+            f" {count_text(self.tolerated, 'loss', 'losses')} a set: it is lost with probability"
+            f" {self.p_loss:.1e}, any node with {self.p_any:.1e}"
+        )
+
+
+def observe(
+    faults: FaultModel, redundancy: Redundancy, flush: FlushBehaviour, settings: Values
+) -> FaultTolerance:
+    """Return the intent under `settings`."""
+    scheme = redundancy.effective
+    tolerated = set_failures(settings) if scheme == "RS" else int(scheme in ("XOR", "PARTNER"))
+    seen = FaultTolerance(
+        nodes=redundancy.nodes,
+        scheme=scheme,
+        set_size=number(settings, "SCR_SET_SIZE"),
+        tolerated=tolerated,
+        faults=faults,
+    )
+    if not flush.evidence.count or flush.interval_s <= 0:
+        return seen
+    exposed_s = flush.interval_s * flush_every(settings) + flush.flush_s if is_cached(settings) else 0.0
+    return msgspec.structs.replace(
+        seen,
+        evidence=msgspec.structs.replace(flush.evidence, source="intervals, flushes and failures"),
+        exposure_s=exposed_s,
+    )
+
+
+def set_sizes(nodes: int, set_size: int) -> tuple[int, ...]:
+    """Return the members of each set of `nodes` nodes, `set_size` at least where there are so many."""
+    count = max(1, nodes // max(1, set_size))
+    return tuple(nodes // count + (number < nodes % count) for number in range(count))
+
+
+def p_loss(nodes: int, set_size: int, tolerated: int, p_node: float) -> float:
+    """Return the probability that any set loses more than `tolerated`, each node being lost with `p_node`."""
+    sizes = set_sizes(nodes, set_size)
+    least = nodes // len(sizes)
+    total = 0.0
+    for size, count in ((least, sizes.count(least)), (least + 1, sizes.count(least + 1))):
+        p_set = _more_than(tolerated, size, p_node) if count else 0.0
+        if p_set >= 1:
+            return 1.0
+        total += count * log1p(-p_set)
+    return -expm1(total)
+
+
+def _more_than(tolerated: int, members: int, p_node: float) -> float:
+    """Return the probability that more than `tolerated` of `members` are lost: the tail of the binomial."""
+    if members <= tolerated or p_node <= 0:
+        return 0.0
+    if p_node >= 1:
+        return 1.0
+    odds, none = p_node / (1 - p_node), exp(members * log1p(-p_node))
+    if not none:  # hundreds are lost
+        return 1.0
+    term, below, above = none, 0.0, 0.0
+    for lost in range(members + 1):
+        if lost <= tolerated:
+            below += term
+        else:
+            above += term
+            if term < _NEGLIGIBLE * above and lost > members * p_node:
+                break
+        term *= (members - lost) / (lost + 1) * odds
+    return min(1.0, above) if above <= below else max(0.0, 1 - below)

@@ -1,0 +1,1 @@
+"""What the job writes and reads: sizes of accesses and of outputs, flushes, files that meet, storage."""

@@ -1,0 +1,86 @@
+"""Intent 2: the buffers that the access sizes ask for, of the job and of each kind of output.
+
+Both are levers: trials decide. This says what the rules would have, and why.
+"""
+
+from collections.abc import Iterator
+
+from ....units import bytes_text
+from ...mutability import Mutability
+from ...observe.faults.redundancy import effective
+from ..levers import KIB, MAX_FILE_BUFFER_BYTES, MEMORY_SHARE, MIB, STRIPE_BYTES, STUDY
+from ..parameter import DerivedParameter, Phase, Scope
+from ..situation import MAX_FLUSH_THREADS, Situation
+
+INTENT = "buffer sizes"
+_STEP_BYTES = 64 * KIB
+
+
+def file_buffer(p90_bytes: int, memory_bytes: int, buffers: int) -> tuple[int, str]:
+    """Return the bytes of a file buffer for accesses of `p90_bytes`, and the bound that changed it.
+
+    All `buffers` of a node together take 5 % of its memory at most (0: not known).
+    """
+    wanted = -(-p90_bytes // _STEP_BYTES) * _STEP_BYTES
+    size = min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, wanted))
+    clipped = ""
+    if size != wanted:
+        bound = "at least a stripe" if size > wanted else "the study gained nothing beyond"
+        clipped = f"{bytes_text(size)}: {bound}"
+    most = int(MEMORY_SHARE * memory_bytes / max(1, buffers)) // _STEP_BYTES * _STEP_BYTES
+    if memory_bytes > 0 and most < size:
+        size = max(_STEP_BYTES, most)
+        clipped = f"{bytes_text(size)}: {MEMORY_SHARE:.0%} of the memory for {buffers} buffers"
+    return size, clipped
+
+
+def access_sizes(now: Situation) -> Iterator[DerivedParameter]:
+    """Derive the file buffer, the one of each kind of output that needs another, and the message buffer."""
+    buffers = now.intents.buffers
+    if not buffers.top:
+        return
+    whole = _file_buffer(now, buffers.p90_bytes, "all outputs", Phase.INIT, Scope.JOB)
+    yield whole
+    kinds = now.intents.outputs.kinds
+    for kind, sizes in kinds.items() if len(kinds) > 1 else ():
+        each = _file_buffer(now, sizes.writes.p90_bytes, kind, Phase.START_OUTPUT, Scope.OUTPUT_KIND)
+        if sizes.writes.count and each.value != whole.value:
+            yield each
+    yield _message_buffer(now)
+
+
+def _file_buffer(now: Situation, p90_bytes: int, what: str, phase: Phase, scope: Scope) -> DerivedParameter:
+    count = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
+    memory_bytes = now.node.memory_available_bytes if now.node else 0
+    size, clipped = file_buffer(p90_bytes, memory_bytes, count)
+    return DerivedParameter(
+        intent=INTENT,
+        name="SCR_FILE_BUF_SIZE",
+        value=size,
+        phase=phase,
+        scope=scope,
+        change=Mutability.LIVE,
+        rule=f"the p90 of the access sizes of {what}, within 1 and 32 MiB",
+        inputs=(f"p90 {bytes_text(p90_bytes)}", f"{count} buffers on a node"),
+        clipped=clipped,
+        source=f"{STUDY}: 32 MiB to 1.75 GiB changed nothing; AXL has one for each copy",
+    )
+
+
+def _message_buffer(now: Situation) -> DerivedParameter:
+    scheme = effective(str(now.settings["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
+    is_encoded = now.cached and scheme != "SINGLE"
+    is_small = now.own_number("SCR_MPI_BUF_SIZE") < MIB
+    why_not = "" if is_small else f"it has {bytes_text(now.own_number('SCR_MPI_BUF_SIZE'))} already"
+    if not is_encoded:
+        why_not = f"nothing is encoded ({scheme if now.cached else 'past the cache'}): it is not used"
+    return DerivedParameter(
+        intent=INTENT,
+        name="SCR_MPI_BUF_SIZE",
+        value=None if why_not else MIB,
+        why_not=why_not,
+        change=Mutability.LIVE,
+        rule="SCR's own default, where a scheme encodes; a message has no use for the access sizes",
+        inputs=(f"scheme {scheme}",),
+        source="SCR source (scr_conf.h:146); redset",
+    )
