@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -59,6 +60,8 @@ def pytest_configure() -> None:
     """
     if settings().derandomize and hasattr(providers, "is_local_module_file"):
         providers.is_local_module_file = lambda _path: False
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell started us in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -29,6 +29,7 @@ from ..format import printable
 from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
+from ..text import story
 from ..text.tables import facts, plain_table, print_view
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
@@ -211,6 +212,8 @@ def _tables(view: ReplayView) -> RenderableType:
         "damaged": "\n".join(view.damage),
     }
     shown = [facts(rows), text.intents(view.intents), _answers(view), _recommendations(view)]
+    if follows := [each for each in view.parameters if each.is_wanted or each.command]:
+        shown.append(story.parameters(follows))
     shown.append(text.levers(view.levers))
     return Group(*(part for each in shown for part in (each, "")))
 
