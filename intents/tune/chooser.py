@@ -29,7 +29,7 @@ _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
 MOST_LOOKS = 6
-_SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
+_SAFE, _SAFE_UNSEEN = 0.35, 0.05
 _BIG, _HUGE = 0.35, 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
 _CURIOUS, _LONG = 0.06, 10
@@ -37,7 +37,7 @@ _SURELY_SAFE, _WORTH = 0.05, 0.5
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _SHORTEST, _LONGEST = 15, 200
-_TAIL, _TAIL_FROM_OWN = 0.9, 0.95
+_TAIL, _TAIL_CURIOUS = 0.9, 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
 
 
@@ -184,7 +184,7 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better, and cannot lose more than the job has earned for finding out."""
     now_s = float(view.belief.totals[view.incumbent].mean())
-    most_lost_s = np.quantile(-gain, _TAIL_FROM_OWN, axis=1) + view.there_s + view.back_s
+    most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
     promising = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
     promising &= np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
     return np.asarray(promising & (most_lost_s < view.earned_s) & (view.remaining >= _LONG))
@@ -194,14 +194,12 @@ def _is_safe(view: View, gain: Array) -> Mask:
     """Return which candidates are probably no worse than the user's own, and affordable if they are."""
     totals, mean, worse = view.belief.totals, gain.mean(axis=1), p_worse(view)
     now_s = float(totals[view.incumbent].mean())
-    excess, big = totals - totals[OWN], mean > _BIG * now_s
-    is_bold = big | (view.incumbent != OWN)
-    tail = np.where(is_bold, np.quantile(excess, _TAIL, axis=1), np.quantile(excess, _TAIL_FROM_OWN, axis=1))
+    tail = np.quantile(totals - totals[OWN], _TAIL, axis=1)
     left_s, ways_s = max(view.left_s, 0.0), view.there_s + view.back_s
     is_worth = (worse <= _SURELY_SAFE) & (_net(gain, view) > _WORTH * ways_s) & (tail <= left_s)
     is_worth &= view.left_s > 0  # else only what pays for itself at once
     fits = is_worth | (tail + ways_s <= left_s)
-    safe = (worse <= np.where(is_bold, _SAFE_IF_BIG, _SAFE)) & fits
+    safe = (worse <= _SAFE) & fits
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= (worse <= _SAFE_UNSEEN) & (mean > _HUGE * now_s)
