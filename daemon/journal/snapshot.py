@@ -92,9 +92,8 @@ class Snapshots:
         seen = _seen(self._paths.journal, state.end)
         arrays: list[pickle.PickleBuffer] = []  # of numpy's, which nobody changes: they need no copy
         content = pickle.dumps((seen, state), 5, buffer_callback=arrays.append)
-        self._thread = threading.Thread(
-            target=self._write, args=[content, arrays], name="snapshot", daemon=True
-        )
+        parts: list[bytes | memoryview] = [content, *(each.raw() for each in arrays)]
+        self._thread = threading.Thread(target=self._write, args=[parts], name="snapshot", daemon=True)
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
@@ -102,12 +101,12 @@ class Snapshots:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _write(self, content: bytes, arrays: list[pickle.PickleBuffer]) -> None:
+    def _write(self, parts: list[bytes | memoryview]) -> None:
         try:
-            packed = _fingerprint() + _packed([content, *(each.raw() for each in arrays)])
-            write_atomic(self._paths.snapshot, packed, durable=False, mode=_MODE)
+            write_atomic(self._paths.snapshot, _fingerprint() + _packed(parts), durable=False, mode=_MODE)
         except OSError as error:
             log.warning("no snapshot could be written: %s; a restart replays more", error.strerror)
+        parts.clear()  # else it would be freed only after this
         _give_back_memory()
 
 
