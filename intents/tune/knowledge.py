@@ -1,6 +1,9 @@
 """What earlier jobs taught: a prior for the next one of its kind, never a command."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from ...units import count_text
 
@@ -24,9 +27,9 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float = 0.0
     """When the last of it was learnt, epoch seconds."""
 
-    failures: int = 0
+    failures: Annotated[int, Meta(ge=0, le=2**32)] = 0
     """Of all these jobs, in `node_s` node-seconds."""
-    node_s: float = 0.0
+    node_s: Annotated[float, Meta(ge=0)] = 0.0
 
     def sentence(self) -> str:
         """Return it in one line for people."""

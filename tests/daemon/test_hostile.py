@@ -19,11 +19,13 @@ from scrtune.goodput.events import JobStarted, OutputCompleted, OutputStarted, S
 from scrtune.intents.events import (
     LARGEST_COUNT,
     EventsLost,
+    KnowledgeRecalled,
     NodeObserved,
     ProcessUse,
     SettingsObserved,
     TraceDigest,
 )
+from scrtune.intents.tune.knowledge import Knowledge
 
 WaitUntil = Callable[[Callable[[], object]], None]
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -123,6 +125,7 @@ def test_one_message_neither_counts_nor_names_what_cannot_be(real_daemon: Any) -
         TraceDigest(lines=-1),
         TraceDigest(dropped={"broken json": 2**53}),
         TraceDigest(generations={10**6: 1}),
+        KnowledgeRecalled(knowledge=Knowledge(jobs=1, checkpoints=1, failures=-(2**53))),
         TraceDigest(processes=(("h" * 2000, 1),)),
     ]
     daemon.tell(*refused)
