@@ -1,5 +1,6 @@
 """Four nodes of a real Slurm: one decision from all of them; the loss of the node that leads."""
 
+import contextlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from scrtune.client.paths import JobPaths
@@ -74,6 +76,10 @@ class TunedJob:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        for each in psutil.pids():  # salloc gives its command a process group of its own
+            with contextlib.suppress(ProcessLookupError):
+                if os.getsid(each) == self.process.pid:
+                    os.kill(each, signal.SIGKILL)
 
     def ask(self, command: str, node: str = "") -> dict[str, Any]:
         """What a command says that is typed on a node of the job, or on the login node."""
