@@ -132,6 +132,7 @@ def test_a_decision_of_all_nodes_survives_the_loss_of_the_one_that_leads(job: Tu
     (cores,) = [each for each in before["intents"] if each["name"] == "core affinity"]
     assert cores["source"] == "psutil on each of 4 nodes"
 
+    until(lambda: len(job.ask("status")["cluster"]["members"]) == 3, f"three more:\n{job.output()}")
     answers = [job.ask("status", node) for node in ("n3", "")]
     assert [(each["host"], each["cluster"]["leader"]) for each in answers] == [("n1", "n1")] * 2
     assert {each["host"] for each in answers[0]["cluster"]["members"]} == {"n2", "n3", "n4"}
