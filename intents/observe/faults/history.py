@@ -8,6 +8,7 @@ from ....goodput.events import FlushCompleted, GoodputEvent, OutputCompleted, Re
 from ....units import bytes_text, count_text
 from ...events import SettingsObserved
 from ...intent import Evidence
+from .kept_checkpoints import is_in_prefix
 
 _REMEMBERED = 4096
 _PENDING = 64
@@ -62,7 +63,7 @@ class HistoryObserver:
         match event:
             case OutputCompleted(checkpoint=True, valid=True):
                 self._bytes = max(0, event.bytes)
-                is_there = not is_cached or (event.flush_s > 0 and not event.flush_due)
+                is_there = is_in_prefix(event, is_cached=is_cached)
                 self._flushed_or_output(event.dataset, event.end_s, is_complete=is_there)
             case FlushCompleted(valid=True):
                 self._flushed_or_output(event.dataset, event.end_s)

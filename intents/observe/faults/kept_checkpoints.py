@@ -8,6 +8,11 @@ from ....goodput.events import FlushCompleted, GoodputEvent, OutputCompleted, Re
 _REMEMBERED = 256
 
 
+def is_in_prefix(output: OutputCompleted, *, is_cached: bool) -> bool:
+    """Return whether an output of a job that caches, or does not, was in the prefix directory at its end."""
+    return not is_cached or (output.flush_s > 0 and not output.flush_due)
+
+
 class KeptCheckpoints:
     """Collects checkpoints and flushes, in any order; the last 256 are remembered."""
 
@@ -24,7 +29,7 @@ class KeptCheckpoints:
                 self._ended_s.pop(event.name, None)  # written again
                 self._ended_s[event.name] = event.end_s
                 self._names[event.dataset] = event.name
-                if event.flush_s > 0 or not is_cached:
+                if is_in_prefix(event, is_cached=is_cached):
                     self._in_prefix[event.dataset] = None
             case FlushCompleted(valid=True):
                 self._in_prefix[event.dataset] = None

@@ -84,3 +84,11 @@ def test_what_is_newer_than_the_one_that_was_read_is_gone() -> None:
     assert kept.newest(LONG, 0) == "c.4"
     kept.add(RestartCompleted(dataset=1, name="of another job", start_s=60, end_s=61), is_cached=False)
     assert kept.newest(LONG, 0) == "c.4"
+
+
+def test_one_whose_flush_has_not_ended_is_nothing_to_go_back_to() -> None:
+    kept = filled(count=1)
+    kept.add(output(2, flush_s=0.1, flush_due=True), is_cached=True)
+    assert kept.newest(LONG, 0) == ""
+    kept.add(flush(2), is_cached=True)
+    assert kept.newest(LONG, 0) == "c.2"
