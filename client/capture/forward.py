@@ -11,15 +11,16 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from ...scr_config.files import write_atomic
-from .digest_sender import LINGER_S, DigestSender
-from .follow import FollowedFile, ForwardCounts, Look
+from .digest_sender import DigestSender
+from .event_queue import LINGER_S
+from .follow import FollowedFile, ForwardCounts, Look, file_key
 from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
@@ -87,7 +88,7 @@ class Forwarder:
         self._is_blocked = self._is_behind = self._is_unsent = False
         self._mark = log_prefix.absolute().with_name(f"{log_prefix.name}.sent")
         self._sent_before = _marked_offsets(self._mark)
-        self._followed: dict[tuple[int, int], _TraceFile] = {}
+        self._followed: dict[str, _TraceFile] = {}
         self._hot: deque[_TraceFile] = deque()
         self._compressed: set[str] = set()
         self._started_s = time.monotonic()
@@ -134,7 +135,7 @@ class Forwarder:
         if not self._sink.send(self.counts.dropped, final=final):
             return False
         self._is_unsent = False
-        offsets = {_mark_key(file.key): file.offset for file in self._followed.values()}
+        offsets = {file.key: file.offset for file in self._followed.values()}
         with suppress(OSError):  # without the mark a later forwarder repeats them
             write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
         for file in self._followed.values():
@@ -161,10 +162,6 @@ class Forwarder:
             self._let_go(file)
         self._sink.close(linger_s)
 
-    def lag_bytes(self) -> int:
-        """Return the bytes that are in the files and not sent."""
-        return sum(file.look().size_bytes - file.offset for file in self._followed.values())
-
     def scan(self) -> None:
         """Look for files that are new, deleted, truncated, grown or too far behind."""
         started_s = time.monotonic()
@@ -180,8 +177,8 @@ class Forwarder:
         took_s = time.monotonic() - started_s
         self._next_scan_s = started_s + max(LOOK_INTERVAL_S, took_s / _SCAN_SHARE)
 
-    def _listed(self) -> Iterator[tuple[Path, tuple[int, int]]]:
-        """Yield the regular files that match, with device and inode. The directory may appear later."""
+    def _listed(self) -> Iterator[tuple[Path, str]]:
+        """Yield the regular files that match, with their keys. The directory may appear later."""
         with suppress(OSError), os.scandir(self._directory) as entries:
             for entry in entries:
                 if not entry.name.startswith(self._name_start):
@@ -193,7 +190,7 @@ class Forwarder:
                     with suppress(OSError):  # gone between the two calls
                         status = entry.stat()
                         if stat.S_ISREG(status.st_mode):
-                            yield Path(entry.path), (status.st_dev, status.st_ino)
+                            yield Path(entry.path), file_key(status)
 
     def _follow(self, path: Path, now_s: float) -> None:
         try:
@@ -208,7 +205,7 @@ class Forwarder:
             return
         self._followed[file.key] = file
         try:
-            for lines in file.go_on_at(self._sent_before.pop(_mark_key(file.key), 0)):
+            for lines in file.go_on_at(self._sent_before.pop(file.key, 0)):
                 self._sink.learn(lines)
         except OSError:
             self._give_up(file)
@@ -263,12 +260,8 @@ class Forwarder:
         return not rest or self._take(file, rest) > 0
 
 
-def _mark_key(key: tuple[int, int]) -> str:
-    return ":".join(map(str, key))
-
-
 def _marked_offsets(mark: Path) -> dict[str, int]:
-    """Return the offsets kept in `mark`, of files by device and inode; none when there are none."""
+    """Return the offsets kept in `mark`, of files by their keys; none when there are none."""
     try:
         return msgspec.json.decode(mark.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0)]])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -288,16 +281,13 @@ def forward(
     What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
-    with ExitStack() as stack:
-        forwarder = Forwarder(log_prefix, DigestSender(endpoint, tiers), reclaim=True)
-        stack.callback(forwarder.close)
+    with closing(Forwarder(log_prefix, DigestSender(endpoint, tiers), reclaim=True)) as forwarder:
         if events_file is None:
             forwarder.run(ended)
-            return forwarder.counts
-        library = LibraryForwarder(events_file, endpoint, forwarder.counts)
-        stack.callback(library.close)
-        forwarder.run(ended, library.look)
-        library.drain()
+        else:
+            with closing(LibraryForwarder(events_file, endpoint, forwarder.counts)) as library:
+                forwarder.run(ended, library.look)
+                library.drain()
         return forwarder.counts
 
 
