@@ -31,7 +31,7 @@ class DigestSender(EventQueue):
         return self._decoder.feed(lines, self.sender) if len(self.waiting) < _DIGESTS_WAITING else 0
 
     def send(self, dropped: int = 0, *, final: bool = False) -> bool:
-        """Send the sums, and how many lines were `dropped` so far; return whether all. `final`: no more comes."""
+        """Send as :meth:`.EventQueue.send`; `dropped` counts lines. `final`: no more comes."""
         self._sum_up(final=final)
         return super().send(dropped)
 
