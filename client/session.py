@@ -37,7 +37,8 @@ _EXIT_LINGER_S = 0.5
 class Session:
     """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context).
 
-    `engine` is by default a real libscr, where this process can use one, else the embedded engine. Raises :class:`.engine.EngineError` when it cannot start.
+    `engine` is by default a real libscr, where this process can use one, else the embedded engine. Raises
+    :class:`.engine.EngineError` when it cannot start.
     """
 
     def __init__(self, comm: MPI.Intracomm, engine: EmbeddedEngine | LibscrEngine | None = None) -> None:

@@ -1,9 +1,10 @@
 """The output that is open, and its costs when it is closed; what the slowest rank felt of an event."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from mpi4py import MPI
@@ -14,7 +15,7 @@ from .cache import CachedFile, FileMap
 from .settings import Levers
 
 _Event = TypeVar("_Event", OutputCompleted, FlushCompleted, RestartCompleted)
-_OVER_RANKS = {
+_OVER_RANKS: dict[str, Callable[[list[Any]], Any]] = {
     "start_s": min,
     **dict.fromkeys(("end_s", "write_s", "encode_s", "flush_s", "wait_s", "threads"), max),
     **dict.fromkeys(("bytes", "files"), sum),
