@@ -25,8 +25,12 @@ _OVER_RANKS: dict[str, Callable[[list[Any]], Any]] = {
 def over_ranks(comm: MPI.Intracomm, own: _Event) -> _Event:
     """Return what all ranks together felt, this one as in `own`. Collective."""
     every = comm.allgather(own)
-    fields = {name: [getattr(each, name) for each in every] for name in _OVER_RANKS if hasattr(own, name)}
-    return msgspec.structs.replace(own, **{name: _OVER_RANKS[name](felt) for name, felt in fields.items()})
+    together = {
+        name: _OVER_RANKS[name]([getattr(each, name) for each in every])
+        for name in own.__struct_fields__
+        if name in _OVER_RANKS
+    }
+    return msgspec.structs.replace(own, **together)
 
 
 @dataclass
