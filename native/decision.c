@@ -96,34 +96,22 @@ static bool accepts(const lever *given, const char *value)
     return false;
 }
 
-/* One to four digits at `*text`, or -1. */
-static long cpu_number(const char **text)
-{
-    const size_t length = strspn(*text, "0123456789");
-    if (length < 1 || length > 4) {
-        return -1;
-    }
-    const long number = strtol(*text, NULL, 10);
-    *text += length;
-    return number;
-}
-
 bool cpus_of(const char *text, cpus *set)
 {
     memset(set, 0, sizeof *set);
     while (*text != '\0') {
-        const long first = cpu_number(&text);
-        long last = first;
-        if (first >= 0 && *text == '-') {
-            text++;
-            last = cpu_number(&text);
-        }
-        if (first < 0 || last < first || last >= CPU_LIMIT) {
+        char first[5], last[5];
+        int length = 0;
+        const int numbers = sscanf(text, "%4[0-9]%n-%4[0-9]%n", first, &length, last, &length);
+        const long from = numbers > 0 ? strtol(first, NULL, 10) : CPU_LIMIT;
+        const long to = numbers > 1 ? strtol(last, NULL, 10) : from;
+        if (to < from || to >= CPU_LIMIT) {
             return false;
         }
-        for (long cpu = first; cpu <= last; cpu++) {
+        for (long cpu = from; cpu <= to; cpu++) {
             CPU_SET_S((size_t)cpu, sizeof *set, set->words);
         }
+        text += length;
         if (*text == ',' && text[1] != '\0') {
             text++;
         } else if (*text != '\0') {

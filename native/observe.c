@@ -219,14 +219,10 @@ static bool start_watcher(void)
 {
     sigset_t all, before;
     pthread_t thread;
-    pthread_attr_t attributes;
     sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool is_started = pthread_create(&thread, &attributes, watch, NULL) == 0;
+    const bool is_started = pthread_create(&thread, NULL, watch, NULL) == 0 && pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     return is_started;
 }
 
