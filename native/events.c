@@ -193,7 +193,7 @@ void event_started(double init_s)
         TEXT("cache", scr_text("scr_cache_base")),
         TEXT("version", version != NULL ? version() : NULL),
     };
-    begin("started", sizeof fields / sizeof fields[0], fields);
+    begin("started", COUNT(fields), fields);
     put_capabilities();
     put_environment();
     end();

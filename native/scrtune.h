@@ -42,6 +42,8 @@ typedef long communicator;
 /* The function `name` that would be called without this library, or NULL. */
 void *real_function(const char *name);
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* dlsym's void pointer as the function that `target`, a function pointer, points to. */
 #define RESOLVE(target, address)                          \
     do {                                                  \
@@ -110,15 +112,6 @@ typedef struct {
 } cpus;
 bool cpus_of(const char *text, cpus *set);
 
-typedef enum {
-    DECISION_GOOD,
-    DECISION_NOT_WHOLE,
-    DECISION_WRONG_CHECKSUM,
-    DECISION_NOT_SORTED,
-    DECISION_UNKNOWN_NAME,
-    DECISION_BAD_VALUE,
-} decision_fault;
-
 typedef struct {
     long generation;
     size_t count;
@@ -128,8 +121,11 @@ typedef struct {
     } entries[LEVER_LIMIT];
 } decision;
 
-/* Read `text` of `length` bytes, which is changed and must outlive `found`. `why` gets the fault in words. */
-decision_fault decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT]);
+/* Put what is wrong into `why`; false. */
+__attribute__((format(printf, 2, 3))) bool fault(char why[WHY_LIMIT], const char *format, ...);
+
+/* Read `text` of `length` bytes, which is changed and must outlive `found`. False with the fault in `why`. */
+bool decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT]);
 
 /* The value of `name` in a decision, or NULL. */
 const char *decision_value(const decision *given, const char *name);
@@ -296,7 +292,7 @@ void event_write(const char *type, size_t count, const event_field fields[]);
 #define EVENT(type, ...)                                                               \
     do {                                                                               \
         const event_field fields_[] = {__VA_ARGS__};                                   \
-        event_write((type), sizeof fields_ / sizeof fields_[0], fields_);              \
+        event_write((type), COUNT(fields_), fields_);                                  \
     } while (0)
 
 /* The first event of a run: what SCR was initialized with. */

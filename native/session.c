@@ -267,12 +267,11 @@ static bool may_cache(const decision *found, char why[WHY_LIMIT])
     if (is_private && job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
         return true;
     }
-    snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
-             !is_private           ? "your directory in SCR_CACHE_BASE is a link, or others may write there"
-             : job.do_files_meet   ? "files of several ranks would meet in the cache"
-             : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
-                                   : "no output was seen yet whose files have places of their own in the cache");
-    return false;
+    return fault(why, "SCR_CACHE_BYPASS=0: %s",
+                 !is_private           ? "your directory in SCR_CACHE_BASE is a link, or others may write there"
+                 : job.do_files_meet   ? "files of several ranks would meet in the cache"
+                 : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
+                                       : "no output was seen yet whose files have places of their own in the cache");
 }
 
 /* Collective. */
@@ -291,7 +290,7 @@ static apply_how apply_text(char *text)
 {
     char why[WHY_LIMIT] = "a rank cannot apply the decision";
     decision found;
-    bool is_ready = decision_read(text, strlen(text), &found, why) == DECISION_GOOD;
+    bool is_ready = decision_read(text, strlen(text), &found, why);
     const bool is_reinit_wanted = is_ready && !reinit_needless(&found);
     if (is_reinit_wanted) {
         is_ready = reinit_safe(why) && reinit_acceptable(&found, even_nodes, why) && may_cache(&found, why);
