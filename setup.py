@@ -47,7 +47,12 @@ class BuildPackage(build_py):
 LIBRARY = Extension(
     "scrtune.client.libscr.libscrtune",
     sources=sorted(str(path) for path in Path("native").rglob("*.c")),
-    depends=["native/scrtune.h", "native/scan/scan.h", "native/levers_table.py", "scr_config/parameters.json"],
+    depends=[
+        "native/scrtune.h",
+        "native/scan/scan.h",
+        "native/levers_table.py",
+        "scr_config/parameters.json",
+    ],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow"],
     libraries=["dl"],
     optional=True,
