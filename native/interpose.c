@@ -50,7 +50,7 @@ SCRTUNE_API const char *SCR_Config(const char *config)
     return result;
 }
 
-/* Only reported: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
+/* Only reported: what lies between two questions is a step of the main loop (client/implicit_steps.py). */
 SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
     REAL(SCR_Need_checkpoint, SCR_FAILURE);

@@ -327,7 +327,8 @@ static __thread __attribute__((tls_model("initial-exec"))) struct {
 SCRTUNE_API FILE *fopen(const char *path, const char *mode)
 {
     static FILE *(*real)(const char *, const char *);
-    if (known.stream != NULL && path != NULL && strcmp(path, known.path) == 0) { /* DFTracer opens files of its own, too */
+    /* DFTracer opens files of its own, too */
+    if (known.stream != NULL && path != NULL && strcmp(path, known.path) == 0) {
         return known.stream;
     }
     if (real == NULL) {
