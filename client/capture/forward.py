@@ -42,8 +42,8 @@ _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
 class _TraceFile(FollowedFile):
     """A file, and its state at the last scan (times of :func:`time.monotonic`)."""
 
-    def __init__(self, path: Path, counts: ForwardCounts, now_s: float, *, reclaim: bool) -> None:
-        super().__init__(path, counts, reclaim=reclaim)
+    def __init__(self, path: Path, counts: ForwardCounts, now_s: float) -> None:
+        super().__init__(path, counts, reclaim=True)
         self.seen = Look(0, deleted=False)
         self.changed_s = now_s
 
@@ -64,9 +64,9 @@ class Forwarder:
     Files of all processes are followed, also those that appear later. One that is deleted is read to its end
     first, one that is renamed or replaced is followed on, one that is truncated is read from its start again.
     When the sink has no room the lines wait in the files; only when a file lags by more than
-    `lag_limit_bytes` is its older part skipped, down to half of that, and counted. With `reclaim` the part
-    that was sent is punched out of the files, but for their beginning. A forwarder that is started anew goes
-    on where the one before it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
+    `lag_limit_bytes` is its older part skipped, down to half of that, and counted. What was sent is punched
+    out of the files, but for their beginning. A forwarder that is started anew goes on where the one before
+    it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
     """
 
     def __init__(
@@ -76,13 +76,11 @@ class Forwarder:
         *,
         lag_limit_bytes: int = LAG_LIMIT_BYTES,
         deleted_quiet_s: float = DELETED_QUIET_S,
-        reclaim: bool = False,
     ) -> None:
         self._directory = log_prefix.absolute().parent
         self._name_start = f"{log_prefix.name}-"
         self._lag_limit_bytes = lag_limit_bytes
         self._deleted_quiet_s = deleted_quiet_s
-        self._reclaim = reclaim
         self.counts = ForwardCounts()
         self._sink = sink
         self._is_blocked = self._is_behind = self._is_unsent = False
@@ -194,7 +192,7 @@ class Forwarder:
 
     def _follow(self, path: Path, now_s: float) -> None:
         try:
-            file = _TraceFile(path, self.counts, now_s, reclaim=self._reclaim)
+            file = _TraceFile(path, self.counts, now_s)
         except FileNotFoundError:
             return
         except OSError:
@@ -281,7 +279,7 @@ def forward(
     What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
-    with closing(Forwarder(log_prefix, DigestSender(endpoint, tiers), reclaim=True)) as forwarder:
+    with closing(Forwarder(log_prefix, DigestSender(endpoint, tiers))) as forwarder:
         if events_file is None:
             forwarder.run(ended)
         else:

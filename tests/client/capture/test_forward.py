@@ -359,7 +359,7 @@ def test_what_was_read_but_not_sent_is_read_again_by_the_next_forwarder(
     lines = (b"x" * 1023 + b"\n") * 4096
     append(roomy / "app-1.pfw", lines)
     sink.sends = False
-    first = start(sink, roomy / "app", reclaim=True)
+    first = start(sink, roomy / "app")
     work(first)
     assert sink.lines == lines
     again, heard = restarted(start, first, log_prefix=roomy / "app")
@@ -410,7 +410,7 @@ def roomy(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_was_sent_is_given_back_to_the_file_system(roomy: Path, start: Start, sink: Kept) -> None:
-    forwarder = start(sink, roomy / "app", reclaim=True)
+    forwarder = start(sink, roomy / "app")
     file = roomy / "app-1.pfw"
     lines = b"".join(b"%1023d\n" % number for number in range(4096))
     append(file, lines)
@@ -434,7 +434,7 @@ def test_what_was_sent_is_given_back_to_the_file_system(roomy: Path, start: Star
 
 
 def test_what_is_skipped_is_given_back_though_nobody_listens(roomy: Path, start: Start, sink: Kept) -> None:
-    forwarder = start(sink, roomy / "app", reclaim=True, lag_limit_bytes=2 * MIB)
+    forwarder = start(sink, roomy / "app", lag_limit_bytes=2 * MIB)
     file = roomy / "app-1.pfw"
     sink.room, sink.sends = 0, False
     for _ in range(8):
