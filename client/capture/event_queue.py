@@ -6,8 +6,8 @@ from itertools import islice
 from ...intents.events import Event
 from ..transport.sender import EnvelopeSocket, host_name
 
-LINGER_S = 0.5
-_ENVELOPES_QUEUED = 32  # few: a line in a file survives this process, an envelope in the socket does not
+_LINGER_S = 0.5
+_QUEUED = 32  # few: a line in a file survives this process, an envelope in the socket does not
 _EVENTS_AN_ENVELOPE = 64
 
 
@@ -17,7 +17,7 @@ class EventQueue:
     def __init__(self, endpoint: str, kind: str) -> None:
         self.sender = f"{kind}:{host_name()}"
         self.waiting: deque[Event] = deque()
-        self._socket = EnvelopeSocket(endpoint, self.sender, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
+        self._socket = EnvelopeSocket(endpoint, self.sender, queue_limit=_QUEUED, linger_s=_LINGER_S)
         self._dropped = 0
 
     def send(self, dropped: int = 0) -> bool:
@@ -31,6 +31,6 @@ class EventQueue:
                 self.waiting.popleft()
         return True
 
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close, waiting `linger_s` at most for envelopes under way."""
-        self._socket.close(linger_s)
+    def close(self) -> None:
+        """Close, waiting half a second at most for envelopes under way."""
+        self._socket.close(_LINGER_S)

@@ -19,7 +19,6 @@ import msgspec
 
 from ...scr_config.files import write_atomic
 from .digest_sender import DigestSender
-from .event_queue import LINGER_S
 from .follow import FollowedFile, ForwardCounts, Look, file_key
 from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
@@ -154,11 +153,11 @@ class Forwarder:
         while not self._send(final=True) and time.monotonic() < deadline_s:
             time.sleep(RETRY_S)
 
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and sink, waiting `linger_s` at most for what is under way."""
+    def close(self) -> None:
+        """Close files and sink."""
         for file in list(self._followed.values()):
             self._let_go(file)
-        self._sink.close(linger_s)
+        self._sink.close()
 
     def scan(self) -> None:
         """Look for files that are new, deleted, truncated, grown or too far behind."""

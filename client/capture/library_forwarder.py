@@ -9,7 +9,7 @@ from pathlib import Path
 from ...intents.events import Event
 from ...scr_config.files import write_atomic
 from ..scr_log.library_events import LibraryEvents
-from .event_queue import LINGER_S, EventQueue
+from .event_queue import EventQueue
 from .follow import ForwardCounts
 
 DRAIN_LIMIT_S = 2.0
@@ -60,10 +60,10 @@ class LibraryForwarder:
             if self._queue.waiting:
                 time.sleep(RETRY_S)
 
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and socket, waiting `linger_s` at most for envelopes under way."""
+    def close(self) -> None:
+        """Close files and queue."""
         self._library.close()
-        self._queue.close(linger_s)
+        self._queue.close()
 
     def _new_events(self) -> Iterator[Event]:
         """Yield the events since the last call, without those that an earlier forwarder has sent.

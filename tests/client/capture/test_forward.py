@@ -48,7 +48,7 @@ class Kept:
         self.was_final |= final
         return self.sends
 
-    def close(self, linger_s: float) -> None:
+    def close(self) -> None:
         """Nothing is under way."""
 
 
@@ -333,7 +333,7 @@ def test_a_file_that_fails_does_not_affect_the_others(
 
 def restarted(start: Start, forwarder: Forwarder, **options: object) -> tuple[Forwarder, Kept]:
     """Another forwarder of the same files, and its sink."""
-    forwarder.close(0.0)
+    forwarder.close()
     return start(sink := Kept(), **options), sink
 
 
