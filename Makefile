@@ -8,7 +8,7 @@ JOBS ?= 3
 .PHONY: demo test test-random test-kills lint bench bench-loop bench-model bench-tuner format clean
 .DELETE_ON_ERROR:
 
-$(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
+$(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/* native/scan/*)
 	$(PYTHON) -c 'import sys; sys.exit("scrtune needs Python >= 3.10, this is " + sys.version) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

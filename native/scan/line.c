@@ -239,7 +239,7 @@ static inline bool key_matches(const line_key *key, uint64_t low, uint64_t high)
 
 static field meaning_of(slice name, bool is_arg)
 {
-    for (size_t i = 0; i < sizeof meanings / sizeof meanings[0]; i++) {
+    for (size_t i = 0; i < COUNT(meanings); i++) {
         if (meanings[i].is_arg == is_arg && strlen(meanings[i].name) == name.length &&
             memcmp(meanings[i].name, name.letters, name.length) == 0) {
             return meanings[i].kind;

@@ -162,7 +162,8 @@ int32_t process_add(tables *all, process added)
 static inline bool is_alike(const sum *one, const sum *other)
 {
     return one->place == other->place && one->size == other->size && one->process == other->process &&
-           one->tid == other->tid && one->bin == other->bin && one->operation == other->operation && one->is_settled == other->is_settled;
+           one->tid == other->tid && one->bin == other->bin && one->operation == other->operation &&
+           one->is_settled == other->is_settled;
 }
 
 /* Where `one` stands in the index, or the free place where it would. */

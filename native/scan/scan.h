@@ -5,10 +5,9 @@
  * in its place among the others, so that msgspec's decoder stays the only judge of it. What a plain line needs to
  * be understood (the treatment of its name, its process) is asked for once, and the caller says it.
  *
- *   scan_line.c    one line to its fields
- *   scan_tables.c  texts, processes and sums, all of a fixed size
- *   scan.c         what is done with a line
- *   scan_calls.c   the functions that Python calls
+ *   line.c    one line to its fields
+ *   tables.c  texts, processes and sums, all of a fixed size
+ *   scan.c    what is done with a line, and the functions that Python calls
  *
  * Nothing is read beyond the bytes that are given, and a full table is no error: the caller takes what there is and
  * begins anew.
@@ -16,7 +15,7 @@
 #ifndef SCAN_H
 #define SCAN_H
 
-#include "scrtune.h"
+#include "../scrtune.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -41,7 +40,7 @@ enum {
 #define SCAN_TIME_LIMIT (UINT64_C(1) << 62)
 #define SCAN_BYTES_LIMIT (UINT64_C(1) << 50)
 
-/* ---- scan_line.c */
+/* ---- line.c */
 
 typedef struct {
     const uint8_t *letters;
@@ -105,7 +104,7 @@ static inline bool line_has(const trace_line *line, field kind)
     return (line->fields >> kind & 1) != 0;
 }
 
-/* ---- scan_tables.c */
+/* ---- tables.c */
 
 /* One text of any kind. 0 stands for none where a text's number is expected. */
 typedef struct {
@@ -190,7 +189,7 @@ uint32_t sums_settle(tables *all);
 
 void sums_clear(tables *all);
 
-/* ---- scan.c; scan_calls.c, whose caller has the same structures (client/capture/scanner.py) */
+/* ---- scan.c, whose caller has the same structures (client/capture/scanner.py) */
 
 typedef enum {
     STOP_END,     /* all is scanned */
@@ -234,14 +233,6 @@ typedef struct scanner {
     size_t listed_count;
     uint8_t tail[SCAN_TAIL + SCAN_MARGIN];
 } scanner;
-
-/* List a text with a newline behind it: plain text has none. */
-void scan_list(scanner *scan, const text *listed);
-
-/* Scan from `at` to `end`, behind which there is the margin. Returns where the first line begins that is not added to
- * the sums; `odd_end` is where those for the decoder end. */
-const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t *end, const uint8_t **odd_end,
-                         scan_stop *stop);
 
 #pragma GCC visibility pop
 
