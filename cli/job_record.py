@@ -43,7 +43,8 @@ class JobRecord:
     """The events of a job until `now` (epoch seconds), and what follows from them, once it is asked for.
 
     `launcher` has the entries of a launcher's log; `journal` is that of the job's daemon, if it is known.
-    `read` entries were read: a launcher's are more or fewer `events` for the ledger.
+    `read` entries were read: a launcher's are more or fewer `events` for the ledger. `paths` has a job that
+    was found by its run directory.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JobRecord:
     launcher: Sequence[LauncherEvent] = ()
     now: float
     journal: Path | None = None
+    paths: JobPaths | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
@@ -139,7 +141,7 @@ def of_job(paths: JobPaths) -> JobRecord:
     if not journal.events:
         raise UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
     record = _record(paths.job_id, JobLog(events=journal.events), [journal])
-    return replace(record, now=time.time()) if find_job.is_running(paths) else record
+    return replace(record, paths=paths, now=time.time() if find_job.is_running(paths) else record.now)
 
 
 def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> JobRecord:

@@ -94,7 +94,7 @@ def explain(options: ExplainOptions) -> None:
 
 def _page(told: Story) -> str:
     try:
-        from ..html.story import story_page  # noqa: PLC0415 - an extra
+        from ..html.templates import story_page  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
         raise click.UsageError(f"--format html needs {error.name}: pip install 'scrtune[report]'") from error
     return story_page(told, version=version("scrtune"))

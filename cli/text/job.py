@@ -14,11 +14,11 @@ from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
 from ..format import transitions_text, value_text
+from ..views import nodes
 from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
-from . import nodes
 from .story import parameters
-from .tables import facts, plain_table, verdict_text
+from .tables import facts, plain_table, text_table, verdict_text
 
 _BARS = 60
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -237,6 +237,7 @@ def explain(view: ExplainView) -> RenderableType:
     cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
     costs = Text(f"{cost}{budget if view.mode == 'auto' and view.running else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
+    lag = [Text(f"Straggler: {each}.") for each in view.stragglers]
     shown += [
         intents(view.intents, view.start_s),
         "",
@@ -244,7 +245,7 @@ def explain(view: ExplainView) -> RenderableType:
         *([Text(_probe(view.probe))] if view.probe else ()),
         *([Text(nodes.led(view.leaders, view.start_s))] if view.leaders else ()),
         "",
-        *([nodes.table(view.nodes, view.stragglers), ""] if view.nodes else ()),
+        *([text_table(nodes.table(view.nodes), nodes.title(view.nodes)), *lag, ""] if view.nodes else ()),
     ]
     log: RenderableType = _no_decisions(view)
     if view.decisions:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...daemon.views import ExplainView, SavingsView, explain_view, status_view
+from ...daemon.views import ExplainView, StatusView, explain_view, status_view
 from ...goodput.interval.model import IntervalError
 from ...goodput.interval.recommend import Outlook
 from ...intents.events import Value
 from ...intents.rules.explain import why_nothing
 from ...scr_config.render import RenderError, environment_text
+from .. import job_state
 from ..job_record import JobRecord
 from .interval import inputs, outlook
 
@@ -29,10 +30,10 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with a daemon: what explains its settings, and what they saved."""
+    """A job with a daemon: what explains its settings, what they saved, and which nodes it has."""
 
     explain: ExplainView
-    savings: SavingsView
+    status: StatusView
 
     @property
     def settings(self) -> Iterator[SettingRow]:
@@ -63,7 +64,7 @@ class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
     def environment(self) -> str:
         """What a shell needs to run the next job with what was found, or proposed; empty if nothing was."""
         try:
-            return environment_text(self.savings.for_good, "sh")
+            return environment_text(self.status.savings.for_good, "sh")
         except RenderError:
             return ""
 
@@ -73,8 +74,10 @@ def tuned_job(job: JobRecord) -> TunedJob | None:
     pipeline = job.pipeline
     if pipeline is None or pipeline.job is None:
         return None
-    savings = status_view(pipeline, job.now, job_id=job.name, host="").savings
-    return TunedJob(explain=explain_view(pipeline), savings=savings)
+    status = status_view(pipeline, job.now, job_id=job.name, host="")
+    if job.paths is not None:  # only its daemon knows which nodes it hears
+        status = msgspec.structs.replace(status, cluster=job_state.status(job.paths).cluster)
+    return TunedJob(explain=explain_view(pipeline), status=status)
 
 
 def outlook_of(job: JobRecord) -> Outlook | None:
