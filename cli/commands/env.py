@@ -13,11 +13,10 @@ from ...scr_config.render import Form
 from .. import find_job, job_state
 from ..errors import UnknownJobError
 from ..format import printable
-from ..options import UNREAD, command, option
+from ..options import UNREAD, Preloaded, command, option
 from ..text import config
 from ..text.tables import print_view
 from ..views.config import resolved_view
-from .run import Preloaded
 
 
 @dataclass(frozen=True)

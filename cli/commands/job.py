@@ -48,10 +48,10 @@ def status(options: StatusOptions) -> None:
     if options.form != "table":
         raise click.UsageError("--watch shows tables; ask for --format json as often as you like")
     with suppress(KeyboardInterrupt):
-        watch(paths)
+        _watch(paths)
 
 
-def watch(paths: JobPaths) -> None:
+def _watch(paths: JobPaths) -> None:
     """Show the state of a job as it changes, until it has ended; into a pipe only what it is then."""
     if not sys.stdout.isatty():
         while is_running(paths):
@@ -59,12 +59,10 @@ def watch(paths: JobPaths) -> None:
         click.echo(rendered(_frame(paths)), nl=False)
         return
     with Live(console=Console(markup=False, highlight=False), auto_refresh=False) as live:
-        goes_on = True
-        while goes_on:
-            goes_on = is_running(paths)
+        while is_running(paths):
             live.update(Printable(_frame(paths)), refresh=True)
-            if goes_on:
-                time.sleep(_EVERY_S)
+            time.sleep(_EVERY_S)
+        live.update(Printable(_frame(paths)), refresh=True)
 
 
 def _frame(paths: JobPaths) -> RenderableType:
@@ -136,13 +134,6 @@ class PinOptions(OneJob):
     values: tuple[tuple[str, str], ...] = option("NAME=VALUE...", parse=_assignment)
 
 
-@dataclass(frozen=True)
-class UnpinOptions(OneJob):
-    """Options of `scrtune unpin`."""
-
-    names: tuple[str, ...] = option("NAME...", parse=_name)
-
-
 @command(PinOptions)
 def pin(options: PinOptions) -> None:
     """Fix parameters of a running job: they are yours, and not tuned any more.
@@ -153,14 +144,21 @@ def pin(options: PinOptions) -> None:
     if len(values := dict(options.values)) < len(options.values):
         raise click.UsageError("each NAME once")
     view = fix(find(options.job_id, no_other=True), Question(command="pin", values=values))
-    click.echo(text.pinned(view, values))
+    click.echo(text.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
+
+
+@dataclass(frozen=True)
+class UnpinOptions(OneJob):
+    """Options of `scrtune unpin`."""
+
+    names: tuple[str, ...] = option("NAME...", parse=_name)
 
 
 @command(UnpinOptions)
 def unpin(options: UnpinOptions) -> None:
     """Take `scrtune pin` back: what was there before is active again, and tuned."""
     view = fix(find(options.job_id, no_other=True), Question(command="unpin", names=options.names))
-    click.echo(text.unpinned(view, options.names))
+    click.echo(text.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:

@@ -1,6 +1,7 @@
 """What the page of a job says beside its account: its settings and why, its intents, what to run it with."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,7 @@ from ..job_record import JobRecord
 from .interval import inputs, outlook
 
 
-class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
+class SettingRow(NamedTuple):
     """A parameter: the user's value and its origin, the active value, and why it has not the best `other`.
 
     What scrtune does not change has no reason.
@@ -40,11 +41,9 @@ class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
         """Yield the parameters, with the reasons of those that scrtune may change."""
         found, levers = self.explain, {each.name: each for each in self.explain.levers}
         for name, active in found.settings.items():
-            row = SettingRow(
-                name=name, own=found.baseline.get(name), source=found.sources.get(name, ""), active=active
-            )
-            lever = levers.get(name)
-            yield msgspec.structs.replace(row, other=lever.other, why=lever.why) if lever else row
+            own, source, lever = found.baseline.get(name), found.sources.get(name, ""), levers.get(name)
+            reason = (lever.other, lever.why) if lever else ()
+            yield SettingRow(name, own, source, active, *reason)
 
     @property
     def unchanged(self) -> str:
