@@ -176,11 +176,5 @@ def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord
     # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
     now = float(events.times_s().max(initial=0.0 if journal is None else journal.end_s))
-    return JobRecord(
-        name=name,
-        events=events,
-        read=read,
-        launcher=log.launcher,
-        now=now,
-        journal=journal.path if journal else None,
-    )
+    path = journal.path if journal else None
+    return JobRecord(name=name, events=events, read=read, launcher=log.launcher, now=now, journal=path)

@@ -15,8 +15,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_t
 import click
 from click.shell_completion import CompletionItem
 
-from ..daemon.launch.environment import Trace
-from ..daemon.launch.preload import Preload
 from ..daemon.options import OFF, ClusterOptions, Monitoring, address_of
 from ..units import parse_duration_s
 
@@ -158,29 +156,6 @@ class Probed:
 
     no_probe: bool = option(
         "--no-probe", "Do not measure the cache, memory and XOR at the start, nor ask what the prefix is on."
-    )
-
-
-@dataclass(frozen=True)
-class Traced:
-    """The option of a command that starts a job under DFTracer."""
-
-    trace: Trace = option(
-        "--trace",
-        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all;"
-        " auto: preloaded where it can be paused.",
-        default="auto",
-    )
-
-
-@dataclass(frozen=True)
-class Preloaded:
-    """The option of a command that prepares the environment of an application."""
-
-    preload: Preload = option(
-        "--preload",
-        "libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
-        default="auto",
     )
 
 

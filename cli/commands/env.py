@@ -13,7 +13,8 @@ from ...scr_config.render import Form
 from .. import find_job, job_state
 from ..errors import UnknownJobError
 from ..format import printable
-from ..options import UNREAD, Preloaded, command, option
+from ..job_options import Preloaded
+from ..options import UNREAD, command, option
 from ..text import config
 from ..text.tables import print_view
 from ..views.config import resolved_view

@@ -21,9 +21,9 @@ from ...intents.contradictions import in_declared
 from ...intents.observe.faults.redundancy import FLOORS
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...units import parse_duration_s
-from ..declarations import RunDeclarations
 from ..errors import UnknownJobError
-from ..options import MonitoringOptions, Preloaded, Probed, Traced, command, option
+from ..job_options import Preloaded, RunDeclarations, Traced
+from ..options import MonitoringOptions, Probed, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
 

@@ -13,7 +13,8 @@ from ...daemon.launch.services import check_alone
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import DaemonOptions
 from ...units import parse_duration_s
-from ..options import Clustered, MonitoringOptions, Probed, Remembered, Traced, command, option
+from ..job_options import Traced
+from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 
 @dataclass(frozen=True)
