@@ -1,5 +1,10 @@
 """What commands raise, and the exit code of every error (`docs/cli.md`)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
 FAILURE = 1
 USAGE = 2
 NO_JOB = 3
@@ -17,6 +22,15 @@ class TomlError(CommandError):
 
 class UnknownJobError(CommandError):
     """There is no such job, or it left nothing; the text says which there are, or what to do."""
+
+
+@contextmanager
+def extra(what: str, name: str) -> Iterator[None]:
+    """Say which extra has to be installed when `what` finds a library missing. Raises click.UsageError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"{what} {error.name}: pip install 'scrtune[{name}]'") from error
 
 
 def error_text(error: Exception) -> str:

@@ -29,8 +29,8 @@ from ...scr_config.problems import Finding, worst_exit_code
 from ...scr_config.resolution import expand
 from ..format import printable
 from ..options import UNREAD, command, option
-from ..read_config import UnreadableError, config_text
 from ..text.tables import plain_table, print_view
+from ..user_files import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]

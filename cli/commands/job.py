@@ -16,7 +16,7 @@ from ...client.transport.wire import Question
 from ...daemon.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
 from .. import job_state
-from ..errors import CommandError
+from ..errors import CommandError, extra
 from ..find_job import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
@@ -91,10 +91,8 @@ def explain(options: ExplainOptions) -> None:
 
 
 def _page(told: Story) -> str:
-    try:
+    with extra("--format html needs", "report"):
         from ..html.templates import story_page  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise click.UsageError(f"--format html needs {error.name}: pip install 'scrtune[report]'") from error
     return story_page(told, version=version("scrtune"))
 
 

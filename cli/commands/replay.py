@@ -27,10 +27,10 @@ from ...units import count_text
 from ..format import printable
 from ..job_options import Declarations
 from ..options import command, option
-from ..read_config import config_text
 from ..text import job as text
 from ..text import story
 from ..text.tables import facts, plain_table, print_view
+from ..user_files import config_text
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
 
