@@ -114,7 +114,7 @@ class JobId(click.ParamType):  # type: ignore[type-arg]
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the jobs whose ids begin with `incomplete`."""
-        from .find_job import jobs  # noqa: PLC0415 - only for a shell
+        from .jobs.find import jobs  # noqa: PLC0415 - only for a shell
 
         return [CompletionItem(each.job_id) for each in jobs() if each.job_id.startswith(incomplete)]
 

@@ -27,9 +27,9 @@ from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
 from ...units import seconds_text
-from .. import job_state
 from ..defaults import VARIABLE
 from ..errors import CommandError
+from ..jobs import state as job_state
 from ..options import command, option
 from ..text import job as text
 from ..text.tables import plain_table, print_view

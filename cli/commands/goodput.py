@@ -14,9 +14,9 @@ from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
 from ..errors import extra
-from ..find_job import find, jobs
 from ..format import printable
-from ..job_record import of_one, report_unread
+from ..jobs.find import find, jobs
+from ..jobs.record import of_one, report_unread
 from ..options import FILE, OneJob, command, option
 from ..text import goodput as text
 from ..text import interval as interval_text

@@ -15,9 +15,9 @@ from ...client.paths import JobPaths
 from ...client.transport.wire import Question
 from ...daemon.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
-from .. import job_state
 from ..errors import CommandError, extra
-from ..find_job import find, is_running
+from ..jobs import state as job_state
+from ..jobs.find import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
 from ..text import story as story_text

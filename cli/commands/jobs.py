@@ -16,8 +16,9 @@ from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.views import StatusView
 from ...replay.scan import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
-from .. import find_job, job_state
-from ..ended_jobs import EndedJob, ended_jobs
+from ..jobs import find as find_job
+from ..jobs import state as job_state
+from ..jobs.ended import EndedJob, ended_jobs
 from ..options import Form, OneJob, command, option
 from ..text.tables import plain_table, print_view, rendered
 from ..views.summary import cost_text

@@ -121,7 +121,7 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
 
 def _at_end(paths: JobPaths, keep_s: float) -> None:
     """Sum up the job, and forget earlier ones."""
-    from ..ended_jobs import forget_ended  # noqa: PLC0415 - the application does not wait for it
+    from ..jobs.ended import forget_ended  # noqa: PLC0415 - the application does not wait for it
 
     _summary(paths)
     forget_ended(paths, keep_s)
@@ -136,7 +136,7 @@ def _summary(paths: JobPaths) -> None:
 
     from ...daemon.journal.records import JournalError  # noqa: PLC0415
     from ...daemon.views import StatusView  # noqa: PLC0415
-    from .. import job_state  # noqa: PLC0415
+    from ..jobs import state as job_state  # noqa: PLC0415
     from ..views.summary import summary  # noqa: PLC0415
 
     try:

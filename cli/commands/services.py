@@ -113,7 +113,7 @@ class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
 @command(NodeOptions)
 def node(options: NodeOptions) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
-    from ..ended_jobs import forget_ended  # noqa: PLC0415 - daemon and forwarder have no use for it
+    from ..jobs.ended import forget_ended  # noqa: PLC0415 - daemon and forwarder have no use for it
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     job = Job(

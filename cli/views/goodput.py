@@ -18,9 +18,10 @@ from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
 from ...intents.tune.gains import GainView
-from .. import job_record, job_state
 from ..errors import UnknownJobError
-from ..job_record import JobRecord
+from ..jobs import record as job_record
+from ..jobs import state as job_state
+from ..jobs.record import JobRecord
 
 Policy = Literal["conserving", "compat", "both"]
 Bounds = tuple[float, float]
@@ -129,7 +130,7 @@ class LogsView(msgspec.Struct, frozen=True, kw_only=True):
 def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
     """Return the view of a job of scrtune's; its steps are in its journal, if that can be read here.
 
-    Raises what :func:`.job_state.goodput` raises.
+    Raises what :func:`.state.goodput` raises.
     """
     view = job_state.goodput(paths)
     steps, tells_steps = None, True
@@ -141,7 +142,7 @@ def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
 
 
 def of_journal(paths: JobPaths, query: GoodputQuery) -> LogsView:
-    """Return what the journal of a job of scrtune's says. Raises what :func:`.job_record.of_job` raises."""
+    """Return what the journal of a job of scrtune's says. Raises what :func:`.record.of_job` raises."""
     job = job_record.of_job(paths)
     return LogsView(jobs=(_job_view(job, query),), entries={"journal": len(job.events)})
 
@@ -149,7 +150,7 @@ def of_journal(paths: JobPaths, query: GoodputQuery) -> LogsView:
 def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) -> LogsView:
     """Return what logs say of their jobs, or of the one that is named.
 
-    Raises what :func:`.job_record.of_logs` raises.
+    Raises what :func:`.record.of_logs` raises.
     """
     found, logs = job_record.of_logs(paths, job_name)
     return LogsView(

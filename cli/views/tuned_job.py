@@ -11,8 +11,8 @@ from ...goodput.interval.recommend import Outlook
 from ...intents.events import Value
 from ...intents.rules.explain import why_nothing
 from ...scr_config.render import RenderError, environment_text
-from .. import job_state
-from ..job_record import JobRecord
+from ..jobs import state as job_state
+from ..jobs.record import JobRecord
 from .interval import inputs, outlook
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from scrtune.cli.logs import read_journal
+from scrtune.cli.jobs.logs import read_journal
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from ..client.paths import NO_JOB_ID, JobPaths, bases, check_base, default_base, job_id_from_environment
+from ...client.paths import NO_JOB_ID, JobPaths, bases, check_base, default_base, job_id_from_environment
+from ..errors import UnknownJobError
+from ..format import printable
 from . import elsewhere
-from .errors import UnknownJobError
-from .format import printable
 
 
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import msgspec
 
-from ..client.implicit_steps import ImplicitSteps
-from ..client.scr_log import standalone as scr_log_alone
-from ..client.scr_log.log import LogRecord, parse_line
-from ..daemon.journal.records import JournalReader
-from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
-from ..goodput.job_events import JobEvents
-from ..goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
-from ..goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
-from ..goodput.validation import defect
-from ..intents.intent import Confidence
-from ..replay.run import JobShape, find_checkpoints, read_digests
-from ..replay.salvage import MAGIC, Damage, inflate, read_at
-from ..replay.traces import Summary, TraceNotFoundError
-from ..units import count_text
-from .errors import CommandError
+from ...client.implicit_steps import ImplicitSteps
+from ...client.scr_log import standalone as scr_log_alone
+from ...client.scr_log.log import LogRecord, parse_line
+from ...daemon.journal.records import JournalReader
+from ...goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
+from ...goodput.job_events import JobEvents
+from ...goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
+from ...goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
+from ...goodput.validation import defect
+from ...intents.intent import Confidence
+from ...replay.run import JobShape, find_checkpoints, read_digests
+from ...replay.salvage import MAGIC, Damage, inflate, read_at
+from ...replay.traces import Summary, TraceNotFoundError
+from ...units import count_text
+from ..errors import CommandError
 
 _HEAD_PIECES = 64
 _BLOCK_BYTES = 1 << 20

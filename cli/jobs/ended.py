@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..client.embedded.leftovers import Leftovers
-from ..client.paths import JobPaths
-from ..daemon.journal.records import JournalError, JournalReader
-from ..daemon.lock import AlreadyRunningError, Lock
-from ..intents.events import SettingsObserved
-from .find_job import is_running, jobs
+from ...client.embedded.leftovers import Leftovers
+from ...client.paths import JobPaths
+from ...daemon.journal.records import JournalError, JournalReader
+from ...daemon.lock import AlreadyRunningError, Lock
+from ...intents.events import SettingsObserved
+from .find import is_running, jobs
 
 _ENGINE = "embedded"
 _SILENT_S = 3600.0

@@ -12,26 +12,26 @@ from pathlib import Path
 
 import click
 
-from ..client.paths import JobPaths
-from ..daemon.journal.journal import replay_journal
-from ..goodput.account import Account
-from ..goodput.buckets import FLUSH_SLOWDOWN
-from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.events import OutputCompleted
-from ..goodput.interval.save_costs import costs_of
-from ..goodput.job_events import JobEvents
-from ..goodput.ledger.ledger import Ledger
-from ..goodput.readers.jsonl import JobLog
-from ..goodput.readers.resiliency import LauncherEvent
-from ..goodput.synthetic_steps import are_synthetic
-from ..intents.events import Values
-from ..intents.pipeline import Pipeline
-from ..intents.tune.decisions import Decision
-from ..intents.tune.gains import GainView, gains
-from ..units import count_text
-from . import find_job
-from .errors import UnknownJobError
-from .format import printable
+from ...client.paths import JobPaths
+from ...daemon.journal.journal import replay_journal
+from ...goodput.account import Account
+from ...goodput.buckets import FLUSH_SLOWDOWN
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
+from ...goodput.interval.save_costs import costs_of
+from ...goodput.job_events import JobEvents
+from ...goodput.ledger.ledger import Ledger
+from ...goodput.readers.jsonl import JobLog
+from ...goodput.readers.resiliency import LauncherEvent
+from ...goodput.synthetic_steps import are_synthetic
+from ...intents.events import Values
+from ...intents.pipeline import Pipeline
+from ...intents.tune.decisions import Decision
+from ...intents.tune.gains import GainView, gains
+from ...units import count_text
+from ..errors import UnknownJobError
+from ..format import printable
+from . import find as find_job
 from .logs import JournalLog, Logs, read_journal, read_logs
 
 _MOST_LISTED = 20
