@@ -46,28 +46,19 @@ def error_text(error: Exception) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+_CODES = {
+    "UnknownJobError": NO_JOB,
+    "DaemonUnavailable": NO_JOB,
+    "AlreadyRunningError": ALREADY_RUNNING,
+    "RunDirectoryError": RUN_DIRECTORY,
+    "JournalError": RUN_DIRECTORY,
+    "TomlError": USAGE,
+    **dict.fromkeys(("CommandError", "CaptureUnavailableError", "IntervalError", "RenderError"), FAILURE),
+    "OSError": FAILURE,
+}
+"""By the names of classes, which are there once: the rooms below are not loaded for it."""
+
+
 def exit_code(error: Exception) -> int | None:
     """Return the exit code that says `error`; None for a bug, and for what click itself answers."""
-    # the rooms below are loaded when one of their errors may be at hand, not by every command
-    from ..client.capture.environment import CaptureUnavailableError  # noqa: PLC0415
-    from ..client.paths import RunDirectoryError  # noqa: PLC0415
-    from ..client.transport.daemon_client import DaemonUnavailable  # noqa: PLC0415
-    from ..daemon.journal.records import JournalError  # noqa: PLC0415
-    from ..daemon.lock import AlreadyRunningError  # noqa: PLC0415
-    from ..goodput.interval.model import IntervalError  # noqa: PLC0415
-    from ..scr_config.render import RenderError  # noqa: PLC0415
-
-    codes: dict[type[Exception], int] = {
-        UnknownJobError: NO_JOB,
-        DaemonUnavailable: NO_JOB,
-        AlreadyRunningError: ALREADY_RUNNING,
-        RunDirectoryError: RUN_DIRECTORY,
-        JournalError: RUN_DIRECTORY,
-        TomlError: USAGE,
-        CommandError: FAILURE,
-        CaptureUnavailableError: FAILURE,
-        IntervalError: FAILURE,
-        RenderError: FAILURE,
-        OSError: FAILURE,
-    }
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+    return next((_CODES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _CODES), None)

@@ -85,13 +85,13 @@ class Declarations:
     @property
     def declared(self) -> Declared:
         """The same, as a job takes it."""
-        keep, checkpoints = self.keep or Bounds(), self.checkpoints or Bounds()
+        (keep_least, keep_most), (least, most) = self.keep or Bounds(), self.checkpoints or Bounds()
         return Declared(
             losses=self.losses,
-            keep_least=keep.least,
-            keep_most=keep.most,
-            checkpoints_least=checkpoints.least,
-            checkpoints_most=checkpoints.most,
+            keep_least=keep_least,
+            keep_most=keep_most,
+            checkpoints_least=least,
+            checkpoints_most=most,
             overhead=None if self.overhead is None else self.overhead / 100,
             run_s=self.run_s,
         )

@@ -175,15 +175,15 @@ def goodput(options: GoodputOptions) -> None:
         _print_interval(options)
     elif options.mtbf_prior is not None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
-    elif options.logs:
-        view = views.of_logs(options.logs, options.job_name, options.query)
-        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
-        print_view(view, options.form, text.logs, text.csv_of_logs)
-    elif options.query.is_plain:
+    elif options.query.is_plain and not options.logs:
         job = views.of_running_or_ended(find(options.job_id))
         print_view(job, options.form, text.job, text.csv_of_job)
     else:
-        view = views.of_journal(find(options.job_id), options.query)
+        if options.logs:
+            view = views.of_logs(options.logs, options.job_name, options.query)
+        else:
+            view = views.of_journal(find(options.job_id), options.query)
+        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
         print_view(view, options.form, text.logs, text.csv_of_logs)
 
 

@@ -110,11 +110,9 @@ def run(options: RunOptions) -> None:
 
 def missing(monitoring: Monitoring) -> Iterator[str]:
     """Yield what was asked for and cannot be had, and what to do: the job runs all the same."""
-    needed = {
-        "--metrics": (monitoring.metrics != OFF, "prometheus_client"),
-        "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
-    }
-    for flag, (is_asked_for, library) in needed.items():
+    metrics, scalars = monitoring.metrics != OFF, monitoring.tensorboard is not None
+    needed = (("--metrics", metrics, "prometheus_client"), ("--tensorboard", scalars, "tensorboardX"))
+    for flag, is_asked_for, library in needed:
         if is_asked_for and importlib.util.find_spec(library) is None:
             yield f"{flag} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
 
@@ -147,5 +145,4 @@ def _summary(paths: JobPaths) -> None:
         except (UnknownJobError, JournalError, OSError) as error:
             click.echo(f"scrtune: job {paths.job_id}: what became of it is not known: {error}", err=True)
             return
-    for line in summary(view):
-        click.echo(line, err=True)
+    click.echo("\n".join(summary(view)), err=True)

@@ -204,11 +204,8 @@ def _settings_in_files(run: RunSource) -> dict[str, str]:
     if path is None:
         return {}
     found = resolve({}, config_text(path))
-    return {
-        name: str(found.settings[name])
-        for name in DEFAULTS
-        if found.sources.get(name, DEFAULT) != DEFAULT and name in found.settings
-    }
+    said = (name for name in DEFAULTS if found.sources.get(name, DEFAULT) != DEFAULT)
+    return {name: str(found.settings[name]) for name in said if name in found.settings}
 
 
 def _source(options: StudyOptions) -> StudySource:
@@ -281,21 +278,17 @@ def _shown(progress: Progress) -> Iterator[None]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
 
-    shown = TextColumn("{task.fields[files]}  {task.fields[lines]:,} lines  {task.fields[rate]:.2f} M/s")
-    bar = (BarColumn(), DownloadColumn(), shown, TimeRemainingColumn())
-    with Bars(*bar, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("", total=None, files="", lines=0, rate=0.0)
+    shown = (BarColumn(), DownloadColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Bars(*shown, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
 
         def tick() -> None:
             elapsed_s = bars.tasks[0].elapsed or 0.0
-            bars.update(
-                task,
-                total=progress.total_bytes,
-                completed=progress.done_bytes,
-                files=f"{progress.done_files} of {progress.files} files",
-                lines=progress.lines,
-                rate=progress.lines / elapsed_s / 1e6 if elapsed_s > 0 else 0.0,
+            rate = progress.lines / elapsed_s / 1e6 if elapsed_s > 0 else 0.0
+            text = (
+                f"{progress.done_files} of {progress.files} files  {progress.lines:,} lines  {rate:.2f} M/s"
             )
+            bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, description=text)
 
         progress.on_tick = tick
         yield
