@@ -110,10 +110,9 @@ class JobRecord:
 
 
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:
-    """Return the jobs in the logs, by name, or the one that is named; and the logs.
+    """Return the jobs in the logs, of very many those of which they say most, or the one that is named.
 
-    Of very many they are those of which the logs say most. Raises UnknownJobError, and what
-    :func:`.logs.read_logs` raises.
+    Raises UnknownJobError, and what :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
     found = {name: log for name, log in logs.jobs.items() if len(log)}

@@ -97,12 +97,8 @@ def _compat_rows(compat: CompatView) -> Iterator[Row]:
 def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
     if steps is None:
         return
-    took_s = {
-        "ideal_step": steps.ideal_s,
-        "mean_step": steps.mean_s,
-        "deviation": steps.deviation_s,
-        "rolling_deviation": steps.rolling_deviation_s,
-    }
+    took_s = {"ideal_step": steps.ideal_s, "mean_step": steps.mean_s, "deviation": steps.deviation_s}
+    took_s["rolling_deviation"] = steps.rolling_deviation_s
     for slow in steps.slowest:  # each run may have made a step of that number
         took_s[f"slow_step:{slow.step}" + (f":run{slow.run}" if slow.run else "")] = slow.took_s
     took_s |= {f"straggler:{each.writer}": each.took_s for each in steps.stragglers}
@@ -251,13 +247,11 @@ def _steps(steps: StepSummary | None) -> list[RenderableType]:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
     if steps is None:
         return []
-    peers = (
-        f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
-    )
-    rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
-    apart, stride = "", steps.stride
-    if stride > 1:
-        apart = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
+    peers_s, rolling_s, stride = steps.peers_ideal_s, steps.rolling_deviation_s, steps.stride
+    peers = f"none, {steps.no_peers_ideal}" if peers_s is None else seconds_text(peers_s)
+    rolling = f"{seconds_text(rolling_s)} over the last {steps.rolling}"
+    each = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
+    apart = each if stride > 1 else ""
     rows = [
         ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}"),
         ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),

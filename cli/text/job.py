@@ -262,20 +262,17 @@ def _told(view: ExplainView) -> Iterator[str]:
 
 def switched(view: SwitchView, *, on: bool) -> str:
     """Return the result of `scrtune off` or `scrtune on` in one line."""
+    result = "tuning is on; it continues from your own settings"
     if not view.is_job_known:
         result = (
             f"tuning is {'on' if on else 'off'}. The application has not reported to this node's daemon yet;"
             " the switch applies once it does. If its rank 0 runs on another node, switch it there."
         )
     elif not on:
-        result = (
-            "tuning is off; your own settings are active from the next SCR_Start_output"
-            f" (generation {view.generation})"
-        )
+        own = "your own settings are active from the next SCR_Start_output"
+        result = f"tuning is off; {own} (generation {view.generation})"
     elif not view.tuning:
         result = "it was started with --no-tune or --mode: it is observed, and nothing is changed"
-    else:
-        result = "tuning is on; it continues from your own settings"
     return f"job {view.job_id}: {result}"
 
 
