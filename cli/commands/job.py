@@ -20,7 +20,6 @@ from ..jobs import state as job_state
 from ..jobs.find import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
-from ..text import story as story_text
 from ..text.tables import Printable, print_view, rendered
 from ..views.story import Story, story
 
@@ -87,7 +86,7 @@ def explain(options: ExplainOptions) -> None:
     if not options.about and options.form != "html":
         print_view(view, options.form, text.explain)
     else:
-        print_view(story(view, options.about), options.form, story_text.story, _page)
+        print_view(story(view, options.about), options.form, text.story, _page)
 
 
 def _page(told: Story) -> str:

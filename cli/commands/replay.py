@@ -28,7 +28,6 @@ from ..format import printable
 from ..job_options import Declarations
 from ..options import command, option
 from ..text import job as text
-from ..text import story
 from ..text.tables import facts, plain_table, print_view
 from ..user_files import config_text
 
@@ -207,7 +206,7 @@ def _tables(view: ReplayView) -> RenderableType:
         _recommendations(view),
     ]
     if follows := [each for each in view.parameters if each.is_wanted or each.command]:
-        shown.append(story.parameters(follows))
+        shown.append(text.parameters(follows))
     shown.append(text.levers(view.levers))
     return Group(*(part for each in shown for part in (each, "")))
 

@@ -8,6 +8,7 @@ from rich.text import Text
 from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
+from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
@@ -15,9 +16,9 @@ from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
 from ..format import transitions_text, value_text
 from ..views import nodes
+from ..views.story import Story, standing
 from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
-from .story import parameters
 from .tables import facts, plain_table, text_table, verdict_text
 
 _BARS = 60
@@ -258,6 +259,26 @@ def _told(view: ExplainView) -> Iterator[str]:
         yield f"{view.pace[0].upper()}{view.pace[1:]}."
     if view.recalled is not None:
         yield f"Known before: {view.recalled.sentence()}."
+
+
+def story(told: Story) -> RenderableType:
+    """Return the sections of a story, one below the other."""
+    shown: list[RenderableType] = [Text(f"Job {told.job_id}: {told.about}", style="bold")]
+    shown += [Text(f"Told: {each}.") for each in told.contradictions]
+    for each in told.sections:
+        shown += ["", Text(each.title, style="bold"), facts(each.rows)]
+    return Group(*shown)
+
+
+def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = None) -> RenderableType:
+    """Return a row for each parameter that follows without a trial: its value, and what became of it."""
+    rows = []
+    for each in found:
+        lines = f"{len(each.lines)} lines" if each.lines else "-"
+        value = lines if each.value is None else value_text(each.value)
+        rows.append((each.name, value, each.intent, standing(each, view)))
+    title = "What follows without a trial (scrtune explain NAME says why)"
+    return plain_table("parameter", "follows", "from", "standing", rows=rows, title=title)
 
 
 def switched(view: SwitchView, *, on: bool) -> str:

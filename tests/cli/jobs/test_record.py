@@ -19,7 +19,7 @@ from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted
 from scrtune.intents.events import Event
 
-from ..support.simulated_job import CACHED, Job
+from ...support.simulated_job import CACHED, Job
 
 
 def scrtune(*arguments: object) -> str:
