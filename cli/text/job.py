@@ -211,10 +211,10 @@ def _probe(probe: StorageProbed) -> str:
         "XOR": probe.xor_bytes_per_s,
     }
     found = [f"{name} {bytes_text(rate)}/s" for name, rate in rates.items() if rate > 0]
-    found += [f"the cache used by {probe.writers} at once"] if probe.writers > 1 else []
-    problem = f". {probe.problem}" if probe.problem else ""
-    took = f"took {seconds_text(probe.probe_s)}"
-    return f"Probe of {probe.host}: {', '.join([*found, took])}{problem}."
+    if probe.writers > 1:
+        found.append(f"the cache used by {probe.writers} at once")
+    found.append(f"took {seconds_text(probe.probe_s)}")
+    return f"Probe of {probe.host}: {'. '.join(filter(None, [', '.join(found), probe.problem]))}."
 
 
 def explain(view: ExplainView) -> RenderableType:

@@ -16,13 +16,9 @@ def summary(view: StatusView) -> list[str]:
         f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [
-        f"job {view.job_id}: {tuned}",
-        *savings(view.savings),
-        *_settings(view.savings),
-        f"observation: {view.observation.sentence()}",
-        f"why: scrtune explain --job-id {view.job_id}",
-    ]
+    lines = [f"job {view.job_id}: {tuned}", *savings(view.savings), *_settings(view.savings)]
+    lines.append(f"observation: {view.observation.sentence()}")
+    lines.append(f"why: scrtune explain --job-id {view.job_id}")
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
