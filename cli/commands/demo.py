@@ -230,7 +230,7 @@ def report(view: DemoView) -> RenderableType:
     return Group(*(line for part in parts for line in ("", part)))
 
 
-_ROWS: dict[str, tuple[Callable[[DemoRun], Sequence[float]], Callable[[Sequence[float]], float]]] = {
+ROWS: dict[str, tuple[Callable[[DemoRun], Sequence[float]], Callable[[Sequence[float]], float]]] = {
     "whole job": (lambda run: [run.whole_s], fmean),
     "steps": (lambda run: [sum(run.step_s)], fmean),
     "checkpoints": (lambda run: [sum(run.checkpoint_s)], fmean),
@@ -254,7 +254,7 @@ def _columns(view: DemoView) -> Iterator[tuple[str, ...]]:
 def _column(name: str, runs: Sequence[DemoRun], observed: str) -> tuple[str, ...]:
     cells = (
         _with_bounds(middle, [value_s for run in runs for value_s in values_s(run)])
-        for values_s, middle in _ROWS.values()
+        for values_s, middle in ROWS.values()
     )
     return (f">{name}", *cells, observed)
 
@@ -262,7 +262,7 @@ def _column(name: str, runs: Sequence[DemoRun], observed: str) -> tuple[str, ...
 def _table(view: DemoView) -> RenderableType:
     """Return the columns side by side."""
     title = "The whole job without scrtune and with it, by the clocks of its command and of rank 0"
-    headings, *rows = zip(("", *_ROWS, "observation"), *_columns(view), strict=True)
+    headings, *rows = zip(("", *ROWS, "observation"), *_columns(view), strict=True)
     return plain_table(*headings, rows=rows, title=title)
 
 
