@@ -5,18 +5,18 @@ from typing import TypeVar
 
 import msgspec
 
-from ..client.paths import JobPaths
-from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
-from ..client.transport.wire import Question
-from ..daemon import views
-from ..daemon.journal.snapshot import recovered
-from ..intents.effects import Advice
-from ..intents.events import Values
-from ..intents.pipeline import Pipeline
-from ..intents.rules.parameters import advised
-from ..scr_config.decision import DecisionError, parse_decision
-from .errors import UnknownJobError
-from .find_job import is_running, journal_of
+from ...client.paths import JobPaths
+from ...client.transport.daemon_client import DaemonUnavailable, ask_daemon
+from ...client.transport.wire import Question
+from ...daemon import views
+from ...daemon.journal.snapshot import recovered
+from ...intents.effects import Advice
+from ...intents.events import Values
+from ...intents.pipeline import Pipeline
+from ...intents.rules.parameters import advised
+from ...scr_config.decision import DecisionError, parse_decision
+from ..errors import UnknownJobError
+from .find import is_running, journal_of
 
 T = TypeVar("T")
 

@@ -4,22 +4,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 
 import click
 
-from ..client.paths import (
-    NO_JOB_ID,
-    JobPaths,
-    bases,
-    check_base,
-    default_base,
-    job_id_from_environment,
-)
+from ...client.paths import NO_JOB_ID, JobPaths, bases, check_base, default_base, job_id_from_environment
+from ..errors import UnknownJobError
+from ..format import printable
 from . import elsewhere
-from .errors import UnknownJobError
-from .format import printable
 
 
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
@@ -43,10 +35,8 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     if is_named:
-        text = (
-            f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
-            f" the latest one, {latest.job_id!r}; name another one with --job-id"
-        )
+        text = f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
+        text += f" the latest one, {latest.job_id!r}; name another one with --job-id"
         click.echo(printable(text), err=True)
     return _deciding(latest)
 
@@ -84,11 +74,11 @@ def jobs() -> Iterator[JobPaths]:
 
 def latest_in(base: Path) -> JobPaths | None:
     """Return the job whose journal was written last, of those below `base`. Raises RunDirectoryError."""
-    written: list[tuple[float, JobPaths]] = []
+    written: dict[float, JobPaths] = {}
     for paths in _jobs_in(base):
         with suppress(OSError):
-            written.append((paths.journal.stat().st_mtime, paths))
-    return max(written, key=itemgetter(0))[1] if written else None
+            written.setdefault(paths.journal.stat().st_mtime, paths)
+    return written[max(written)] if written else None
 
 
 def _jobs_in(base: Path) -> Iterator[JobPaths]:

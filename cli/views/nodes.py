@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from ...daemon.views import ClusterView, MemberView, StatusView
 from ...intents.observe.nodes import NodeEvidence
 from ...intents.pipeline import Leader
 from ...units import bytes_text, count_text
-from .tables import plain_table
+from .table import TextTable
 
 _SHOWN = 16
 
@@ -49,27 +46,28 @@ def led(leaders: Sequence[Leader], start_s: float) -> str:
     return f"Led by node {', then '.join(told)}."
 
 
-def table(nodes: Sequence[NodeEvidence], stragglers: Sequence[str]) -> RenderableType:
-    """Return a row for each node, those first that have least; below them the ones far behind the others."""
-    least = sorted(nodes, key=lambda node: (node.spare_cores, node.host))
-    rows = [
-        (
-            node.host,
-            str(node.ranks) if node.cores else "-",
-            f"{node.spare_cores:.2f} of {node.cores}" if node.cores else "-",
-            _size(node.memory_available_bytes),
-            _size(node.cache_free_bytes),
-            _size(node.cache_write_bytes_per_s, "/s"),
-            _size(node.prefix_write_bytes_per_s, "/s"),
-            f"{node.trace_events:,}",
-        )
-        for node in least[:_SHOWN]
-    ]
-    heads = ("node", ">ranks", ">spare cores", ">memory", ">cache free", ">cache writes", ">prefix writes")
-    hidden = len(nodes) - len(rows)
-    title = f"Nodes{f' ({hidden} more have more spare cores)' if hidden else ''}"
-    shown = plain_table(*heads, ">trace events", rows=rows, title=title)
-    return Group(shown, *(Text(f"Straggler: {each}.") for each in stragglers))
+def table(nodes: Sequence[NodeEvidence]) -> TextTable:
+    """Return a row for each node, those first that have least."""
+    least = sorted(nodes, key=lambda node: (node.spare_cores, node.host))[:_SHOWN]
+    headings = (">ranks", ">spare cores", ">memory", ">cache free", ">cache writes", ">prefix writes")
+    return TextTable(("node", *headings, ">trace events"), tuple(map(_row, least)))
+
+
+def title(nodes: Sequence[NodeEvidence]) -> str:
+    """Return what stands above the table."""
+    hidden = len(nodes) - _SHOWN
+    return f"Nodes{f' ({hidden} more have more spare cores)' if hidden > 0 else ''}"
+
+
+def _row(node: NodeEvidence) -> tuple[str, ...]:
+    return (
+        node.host,
+        str(node.ranks) if node.cores else "-",
+        f"{node.spare_cores:.2f} of {node.cores}" if node.cores else "-",
+        *(_size(each) for each in (node.memory_available_bytes, node.cache_free_bytes)),
+        *(_size(each, "/s") for each in (node.cache_write_bytes_per_s, node.prefix_write_bytes_per_s)),
+        f"{node.trace_events:,}",
+    )
 
 
 def _size(value: float, unit: str = "") -> str:

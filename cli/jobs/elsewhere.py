@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from ..client.paths import JobPaths
-from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
-from ..daemon.options import STEP_NAME
-from ..scr_config.ownership import written_on
-from .errors import CommandError
+from ...client.paths import JobPaths
+from ...client.transport.daemon_client import DaemonUnavailable, ask_daemon
+from ...daemon.options import STEP_NAME
+from ...scr_config.ownership import written_on
+from ..errors import CommandError
 
 _ASKED_FOR = "SCRTUNE_ASKED_FOR"
 """Set where a command runs that was typed elsewhere: the node it was sent to; empty: the job's first one."""

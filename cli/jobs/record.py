@@ -12,26 +12,26 @@ from pathlib import Path
 
 import click
 
-from ..client.paths import JobPaths
-from ..daemon.journal.journal import replay_journal
-from ..goodput.account import Account
-from ..goodput.buckets import FLUSH_SLOWDOWN
-from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.events import OutputCompleted
-from ..goodput.interval.save_costs import costs_of
-from ..goodput.job_events import JobEvents
-from ..goodput.ledger.ledger import Ledger
-from ..goodput.readers.jsonl import JobLog
-from ..goodput.readers.resiliency import LauncherEvent
-from ..goodput.synthetic_steps import are_synthetic
-from ..intents.events import Values
-from ..intents.pipeline import Pipeline
-from ..intents.tune.decisions import Decision
-from ..intents.tune.gains import GainView, gains
-from ..units import count_text
-from . import find_job
-from .errors import UnknownJobError
-from .format import printable
+from ...client.paths import JobPaths
+from ...daemon.journal.journal import replay_journal
+from ...goodput.account import Account
+from ...goodput.buckets import FLUSH_SLOWDOWN
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
+from ...goodput.interval.save_costs import costs_of
+from ...goodput.job_events import JobEvents
+from ...goodput.ledger.ledger import Ledger
+from ...goodput.readers.jsonl import JobLog
+from ...goodput.readers.resiliency import LauncherEvent
+from ...goodput.synthetic_steps import are_synthetic
+from ...intents.events import Values
+from ...intents.pipeline import Pipeline
+from ...intents.tune.decisions import Decision
+from ...intents.tune.gains import GainView, gains
+from ...units import count_text
+from ..errors import UnknownJobError
+from ..format import printable
+from . import find as find_job
 from .logs import JournalLog, Logs, read_journal, read_logs
 
 _MOST_LISTED = 20
@@ -43,7 +43,8 @@ class JobRecord:
     """The events of a job until `now` (epoch seconds), and what follows from them, once it is asked for.
 
     `launcher` has the entries of a launcher's log; `journal` is that of the job's daemon, if it is known.
-    `read` entries were read: a launcher's are more or fewer `events` for the ledger.
+    `read` entries were read: a launcher's are more or fewer `events` for the ledger. `paths` has a job that
+    was found by its run directory.
     """
 
     name: str
@@ -52,6 +53,7 @@ class JobRecord:
     launcher: Sequence[LauncherEvent] = ()
     now: float
     journal: Path | None = None
+    paths: JobPaths | None = None
 
     @cached_property
     def pipeline(self) -> Pipeline | None:
@@ -108,10 +110,9 @@ class JobRecord:
 
 
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:
-    """Return the jobs in the logs, by name, or the one that is named; and the logs.
+    """Return the jobs in the logs, of very many those of which they say most, or the one that is named.
 
-    Of very many they are those of which the logs say most. Raises UnknownJobError, and what
-    :func:`.logs.read_logs` raises.
+    Raises UnknownJobError, and what :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
     found = {name: log for name, log in logs.jobs.items() if len(log)}
@@ -139,7 +140,7 @@ def of_job(paths: JobPaths) -> JobRecord:
     if not journal.events:
         raise UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
     record = _record(paths.job_id, JobLog(events=journal.events), [journal])
-    return replace(record, now=time.time()) if find_job.is_running(paths) else record
+    return replace(record, paths=paths, now=time.time() if find_job.is_running(paths) else record.now)
 
 
 def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> JobRecord:
@@ -174,11 +175,5 @@ def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord
     # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
     now = float(events.times_s().max(initial=0.0 if journal is None else journal.end_s))
-    return JobRecord(
-        name=name,
-        events=events,
-        read=read,
-        launcher=log.launcher,
-        now=now,
-        journal=journal.path if journal else None,
-    )
+    path = journal.path if journal else None
+    return JobRecord(name=name, events=events, read=read, launcher=log.launcher, now=now, journal=path)

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import msgspec
 
-from ..client.implicit_steps import ImplicitSteps
-from ..client.scr_log import standalone as scr_log_alone
-from ..client.scr_log.log import LogRecord, parse_line
-from ..daemon.journal.records import JournalReader
-from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
-from ..goodput.job_events import JobEvents
-from ..goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
-from ..goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
-from ..goodput.validation import defect
-from ..intents.intent import Confidence
-from ..replay.run import JobShape, find_checkpoints, read_digests
-from ..replay.salvage import MAGIC, Damage, inflate, read_at
-from ..replay.traces import Summary, TraceNotFoundError
-from ..units import count_text
-from .errors import CommandError
+from ...client.implicit_steps import ImplicitSteps
+from ...client.scr_log import standalone as scr_log_alone
+from ...client.scr_log.log import LogRecord, parse_line
+from ...daemon.journal.records import JournalReader
+from ...goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
+from ...goodput.job_events import JobEvents
+from ...goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
+from ...goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
+from ...goodput.validation import defect
+from ...intents.intent import Confidence
+from ...replay.run import JobShape, find_checkpoints, read_digests
+from ...replay.salvage import MAGIC, Damage, inflate, read_at
+from ...replay.traces import Summary, TraceNotFoundError
+from ...units import count_text
+from ..errors import CommandError
 
 _HEAD_PIECES = 64
 _BLOCK_BYTES = 1 << 20
@@ -81,18 +81,16 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     lines: list[Path] = []
     for path in paths:
         form, content = ("dftracer", iter(())) if path.is_dir() else _look(path)
-        match form:
-            case "dftracer":
-                traces.append(path)
-            case "journal":
-                _take_journal(path, logs)
-            case "scr log":
-                text = (line for block in _blocks(path, content, logs) for line in block.split(b"\n"))
-                records = _scr_records(path, text, logs)
-                for job, events in scr_log_alone.by_job(records).items():
-                    inferred[job] += events
-            case _:
-                lines.append(path)
+        if form == "dftracer":
+            traces.append(path)
+        elif form == "journal":
+            _take_journal(path, logs)
+        elif form == "scr log":
+            text = (line for block in _blocks(path, content, logs) for line in block.split(b"\n"))
+            for job, events in scr_log_alone.by_job(_scr_records(path, text, logs)).items():
+                inferred[job] += events
+        else:
+            lines.append(path)
     _take_lines(lines, logs)
     if traces:
         try:
@@ -105,8 +103,7 @@ def read_logs(paths: Iterable[Path]) -> Logs:
         log = logs.job(name)
         knows_steps = bool(log.launcher or log.events.step_starts or log.events.whole_steps)
         log.events.extend(event for event in events if not (knows_steps and isinstance(event, _FRAME)))
-    for log in logs.jobs.values():
-        logs.repeated += log.drop_repeated()
+    logs.repeated = sum(log.drop_repeated() for log in logs.jobs.values())
     return logs
 
 
@@ -182,9 +179,7 @@ def _take_lines(paths: Sequence[Path], logs: Logs) -> None:
         logs.ignored += log.ignored
         logs.garbage += log.garbage
         logs.lost += log.lost
-        logs.problems += [
-            f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_LISTED]
-        ]
+        logs.problems += [f"{path}: line {each.line}: {each.what}" for each in log.problems[:_LISTED]]
         if log.garbage > _LISTED:
             logs.problems.append(f"{path}: {log.garbage - _LISTED} more lines like these")
 
@@ -198,8 +193,7 @@ def _bulks(read: Iterable[Log]) -> dict[str, Bulk]:
     names = [name for name in parts if name]
     if len(names) == 1 and "" in parts:  # what names no job is of that one
         parts[""] = parts[names[0]] = parts[""] + parts[names[0]]
-    bulks = {name: bulk_of(each) for name, each in parts.items()}
-    return {name: bulk for name, bulk in bulks.items() if bulk is not None}
+    return {name: bulk for name, each in parts.items() if (bulk := bulk_of(each)) is not None}
 
 
 def read_journal(path: Path) -> JournalLog:
@@ -227,10 +221,8 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.ignored += log.ignored
     logs.garbage += log.dropped.total()
     logs.job(name).events.update(log.events)
-    logs.problems += [
-        f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items()
-    ]
-    logs.problems += filter(None, [log.torn])
+    problems = (f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items())
+    logs.problems += [*problems, *filter(None, [log.torn])]
 
 
 def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[LogRecord]:
@@ -259,21 +251,17 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
         return []
     start_s = min(digest.start_s for digest in digests if digest.end_s > 0)
     processes = {process for digest in digests for process in digest.processes}
+    ranks, nodes = max(1, len(processes)), max(1, len({host for host, _ in processes}))
     found = find_checkpoints(paths, JobShape(), digests)
     if found.confidence is Confidence.MEDIUM:
         logs.problems.append(f"{paths[0]}: its {len(found.saves)} checkpoints are {found.source}")
     if not found.saves or found.confidence is Confidence.LOW:
-        logs.problems.append(
-            f"{paths[0]}: no checkpoint in the trace: what of its time was work is not known"
-        )
+        problem = "no checkpoint in the trace: what of its time was work is not known"
+        logs.problems.append(f"{paths[0]}: {problem}")
         return []
-    events: list[GoodputEvent] = [
-        JobStarted(
-            time_s=start_s, ranks=max(1, len(processes)), nodes=max(1, len({host for host, _ in processes}))
-        )
-    ]
+    events: list[GoodputEvent] = [JobStarted(time_s=start_s, ranks=ranks, nodes=nodes)]
     work = ImplicitSteps(start_s)
-    for event in found.events(digests, max(1, len(processes))):
+    for event in found.events(digests, ranks):
         if isinstance(event, OutputCompleted):
             events += work.output_started(event.start_s)
         events.append(event)

@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from scrtune.cli.find_job import latest_in
+from scrtune.cli.jobs.find import latest_in
 from scrtune.client.paths import JobPaths
 
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..client.embedded.leftovers import Leftovers
-from ..client.paths import JobPaths
-from ..daemon.journal.records import JournalError, JournalReader
-from ..daemon.lock import AlreadyRunningError, Lock
-from ..intents.events import SettingsObserved
-from .find_job import is_running, jobs
+from ...client.embedded.leftovers import Leftovers
+from ...client.paths import JobPaths
+from ...daemon.journal.records import JournalError, JournalReader
+from ...daemon.lock import AlreadyRunningError, Lock
+from ...intents.events import SettingsObserved
+from .find import is_running, jobs
 
 _ENGINE = "embedded"
 _SILENT_S = 3600.0
@@ -58,12 +58,8 @@ class EndedJob:
                     path.unlink(missing_ok=True)
         finally:
             lock.close()
-        for directory in (
-            self.paths.trace_directory.parent,
-            self.paths.root / "trace",
-            self.paths.root,
-            self.paths.root.parent,
-        ):
+        root = self.paths.root
+        for directory in (self.paths.trace_directory.parent, root / "trace", root, root.parent):
             with suppress(OSError):  # something is left, as of the job's other nodes
                 directory.rmdir()
         return True
@@ -80,6 +76,14 @@ def ended_jobs(before_s: float) -> Iterator[EndedJob]:
         if paths not in running and is_over and heard_s < before_s:
             found = _cache(paths)
             yield EndedJob(paths, heard_s, None if found is None or found.cache in in_use else found)
+
+
+def forget_ended(paths: JobPaths, keep_s: float) -> None:
+    """Remove what jobs left that ended `keep_s` seconds ago or more, other than that of `paths`."""
+    for job in ended_jobs(time.time() - keep_s):
+        with suppress(OSError):  # it is tried again at the end of the next job
+            if job.paths != paths:
+                job.remove()
 
 
 def _heard_s(paths: JobPaths) -> float:

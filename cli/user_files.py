@@ -1,14 +1,48 @@
-"""TOML files that users write: what is wrong in one is said with its file, line and key."""
+"""Files that users write, SCR's configuration and TOML: read, or said why they cannot be."""
 
 import re
+import stat
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from .errors import TomlError
+from .format import printable
 
 _HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([\w\"'. -]+?)\s*=")
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+
+LARGEST_BYTES = 1024**2
+"""A larger file is no configuration, and reading it would keep the user waiting."""
+
+
+class UnreadableError(OSError):
+    """A file that cannot be read. The text says which, why, and what to do."""
+
+
+def config_text(path: Path) -> str:
+    """Return the text at `path` as it is: carriage returns stay, undecodable bytes are surrogates.
+
+    Raises :class:`UnreadableError`, for what is no regular file too: reading a FIFO would never end.
+    """
+    shown = str(path) if str(path).isprintable() else repr(str(path))
+    try:
+        is_regular = stat.S_ISREG(path.stat().st_mode)
+        with path.open("rb") if is_regular else BytesIO() as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UnreadableError(f"{shown}: {why}; name a file that can be read") from error
+    if not is_regular:
+        raise UnreadableError(f"{shown}: is no regular file; name a config file or a job script")
+    if len(data) > LARGEST_BYTES:
+        raise UnreadableError(
+            f"{shown}: is larger than 1 MiB, which no config file or job script is; name another"
+        )
+    return data.decode("utf-8", "surrogateescape")
 
 
 class TomlFile(NamedTuple):
@@ -23,8 +57,6 @@ class TomlFile(NamedTuple):
 
     def decoded(self) -> dict[str, object]:
         """Return what the file says. Raises TomlError."""
-        import msgspec  # noqa: PLC0415 - only where there is a file
-
         try:
             content: dict[str, object] = msgspec.toml.decode(self.text)
         except msgspec.DecodeError as error:
@@ -33,8 +65,6 @@ class TomlFile(NamedTuple):
         return content
 
     def _error(self, line: int, text: str) -> TomlError:
-        from .format import printable  # noqa: PLC0415 - only where something is wrong
-
         return TomlError(printable(f"{self.path}:{line}: {text}"))
 
     def _line(self, keys: tuple[str, ...]) -> int:
@@ -55,9 +85,7 @@ class TomlFile(NamedTuple):
 
 
 def read_toml(path: Path) -> TomlFile:
-    """Return the file at `path`. Raises :class:`.read_config.UnreadableError`."""
-    from .read_config import config_text  # noqa: PLC0415 - only where there is a file
-
+    """Return the file at `path`. Raises UnreadableError."""
     return TomlFile(path, config_text(path))
 
 

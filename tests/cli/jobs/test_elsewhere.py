@@ -13,7 +13,7 @@ from scrtune.intents.effects import Advice
 from scrtune.scr_config.decision import decision_text
 from scrtune.scr_config.ownership import signed
 
-from ..support.ended_job import JOB, ended_job, run_directory
+from ...support.ended_job import JOB, ended_job, run_directory
 
 pytestmark = pytest.mark.usefixtures("base")
 

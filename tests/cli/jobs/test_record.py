@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from scrtune.cli.logs import read_journal
+from scrtune.cli.jobs.logs import read_journal
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted
 from scrtune.intents.events import Event
 
-from ..support.simulated_job import CACHED, Job
+from ...support.simulated_job import CACHED, Job
 
 
 def scrtune(*arguments: object) -> str:

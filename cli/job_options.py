@@ -1,4 +1,4 @@
-"""What a user may say of a job that no observation can tell, as options of the commands that take it."""
+"""Options of the commands that start a job or describe one: what no observation can tell among them."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,6 +6,8 @@ from typing import NamedTuple
 import click
 from msgspec.structs import replace
 
+from ..daemon.launch.environment import Trace
+from ..daemon.launch.preload import Preload
 from ..intents.declared import Declared
 from ..units import parse_duration_s
 from .options import option
@@ -29,6 +31,29 @@ def _bounds(text: str) -> Bounds:
     if max(filter(None, found), default=0) > _LARGEST:
         raise ValueError(f"{text!r}: {_LARGEST} at most")
     return found
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The option of a command that starts a job under DFTracer."""
+
+    trace: Trace = option(
+        "--trace",
+        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all;"
+        " auto: preloaded where it can be paused.",
+        default="auto",
+    )
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """The option of a command that prepares the environment of an application."""
+
+    preload: Preload = option(
+        "--preload",
+        "libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
+        default="auto",
+    )
 
 
 @dataclass(frozen=True)
@@ -60,13 +85,13 @@ class Declarations:
     @property
     def declared(self) -> Declared:
         """The same, as a job takes it."""
-        keep, checkpoints = self.keep or Bounds(), self.checkpoints or Bounds()
+        (keep_least, keep_most), (least, most) = self.keep or Bounds(), self.checkpoints or Bounds()
         return Declared(
             losses=self.losses,
-            keep_least=keep.least,
-            keep_most=keep.most,
-            checkpoints_least=checkpoints.least,
-            checkpoints_most=checkpoints.most,
+            keep_least=keep_least,
+            keep_most=keep_most,
+            checkpoints_least=least,
+            checkpoints_most=most,
             overhead=None if self.overhead is None else self.overhead / 100,
             run_s=self.run_s,
         )

@@ -1,4 +1,4 @@
-"""`scrtune daemon` and `scrtune forward`: what `scrtune run` starts beside a job."""
+"""`scrtune daemon`, `forward` and the hidden `node`: what `scrtune run` starts beside a job."""
 
 import logging
 import os
@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...client.paths import JobPaths
-from ...daemon.launch.environment import lay_out
+from ...daemon.launch.environment import ConfigFiles, Job, lay_out
 from ...daemon.launch.processes import run_forwarder
 from ...daemon.launch.services import check_alone
+from ...daemon.launch.slurm import serve_node
 from ...daemon.options import DaemonOptions
+from ...units import parse_duration_s
+from ..job_options import Traced
 from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 
@@ -94,3 +97,34 @@ def forward(options: ForwardOptions) -> None:
         Path(events_file).absolute() if events_file else None,
         sys.stdin.fileno() if options.until_eof else None,
     )
+
+
+@dataclass(frozen=True)
+class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
+    """Options of `scrtune node`."""
+
+    prolog: Path = option("--prolog")
+    scr_conf: Path = option("--scr-conf")
+    user_conf: Path | None = option("--user-conf")
+    library: Path | None = option("--library")
+    keep_s: float = option("--keep TIME", default="30d", parse=parse_duration_s)
+
+
+@command(NodeOptions)
+def node(options: NodeOptions) -> None:
+    """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
+    from ..jobs.ended import forget_ended  # noqa: PLC0415 - daemon and forwarder have no use for it
+
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    job = Job(
+        files=ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf),
+        trace=options.trace,
+        library=options.library,
+        probe=not options.no_probe,
+        application=options.application or "",
+        monitoring=options.monitoring,
+        cluster=options.cluster,
+    )
+    paths = JobPaths.of()
+    serve_node(paths, job, options.prolog)
+    forget_ended(paths, options.keep_s)
