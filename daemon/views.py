@@ -10,7 +10,6 @@ import msgspec
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
-from ..intents.observe.intents import NUMBERS
 from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Leader, Pipeline
@@ -243,7 +242,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
             window_s=intent.evidence.window_s,
             confidence=intent.evidence.confidence,
             end_s=intent.evidence.end_s,
-            number=NUMBERS.get(name, 0),
+            number=intent.number,
         )
         for name, intent in pipeline.intents.named().items()
     )
@@ -348,7 +347,8 @@ def _savings(pipeline: Pipeline) -> SavingsView:
 
 def _interval(pipeline: Pipeline) -> Values:
     job, baseline = pipeline.job, pipeline.tuner.baseline if pipeline.tuner else {}
-    return {name: baseline[name] for name in users_own(job.settings, baseline).changes} if job else {}
+    changed = users_own(job.settings, baseline).changes if job else {}
+    return {name: baseline[name] for name in changed if name in baseline}
 
 
 def merged(proposals: Sequence[Proposal]) -> Values:

@@ -1,6 +1,6 @@
 """The parts of every intent: its evidence, and a sentence for people."""
 
-from typing import Protocol
+from typing import ClassVar
 
 import msgspec
 
@@ -47,14 +47,26 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         return Confidence.LOW if self.count >= _LOW else Confidence.NONE
 
 
-class Intent(Protocol):
-    """One of the study's intents, as observed so far."""
+class Intent:
+    """One of the study's intents, as observed so far: a Struct with its `evidence`.
+
+    `title` is its name in ``scrtune explain``, `number` the study's. Without evidence its sentence is
+    `unseen`, where that is not empty.
+    """
+
+    __slots__ = ()
+    title: ClassVar[str]
+    number: ClassVar[int]
+    unseen: ClassVar[str] = ""
 
     @property
     def evidence(self) -> Evidence:
         """The basis of the intent."""
-        ...
+        raise NotImplementedError
 
     def sentence(self) -> str:
         """Return the intent in one line, with units, for people."""
-        ...
+        return self._text() if self.evidence.count or not self.unseen else self.unseen
+
+    def _text(self) -> str:
+        raise NotImplementedError

@@ -7,12 +7,12 @@ import msgspec
 
 from ...units import count_text
 from ..events import NodeObserved
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
 _REMEMBERED = 30
 
 
-class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
+class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The cores of a node, and those that the application leaves idle.
 
     Of several nodes it is the worst case (:mod:`.nodes`).
@@ -22,6 +22,9 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     threads that inherit a mask never run there by themselves. `spare_cores` are all cores, or as many as the
     cgroup lets the job use at once (`core_limit`, 0: all), less the application's measured use.
     """
+
+    title, number = "core affinity", 1
+    unseen = "the node was not observed yet"
 
     evidence: Evidence = Evidence()
     cpus: tuple[int, ...] = ()
@@ -42,10 +45,7 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     others_spare_cores: float = 0.0
     """The median of the others'."""
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.cpus:
-            return "the node was not observed yet"
+    def _text(self) -> str:
         masks = f"bound, {count_text(self.idle_cores, 'core')} in no mask" if self.bound else "not bound"
         return (
             f"{self._machine()}; {self.used_cores:.2f} used by"

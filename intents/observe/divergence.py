@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import MetricObserved, TextEnum
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
 WINDOW, BLOCK, GROWING = 64, 8, 4
 """Values that one is compared with; values of a block; blocks in a row that grow."""
@@ -46,13 +46,15 @@ class Sign(TextEnum):
     RISE = "rises"
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """A metric as it was last, and by what it diverges (`sign` None: it does not).
 
     It was usual up to `good_step`, at `good_s` (epoch seconds; minus infinity: never): what was written later
     may have what made it diverge. `usual` is the median of the values before. `back_to` is the newest
     checkpoint of that time that the prefix directory still has, empty when there is none.
     """
+
+    title, number = "divergence", 12
 
     evidence: Evidence = Evidence()
     metric: str = ""
@@ -64,8 +66,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     good_s: float = -inf
     back_to: str = ""
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         if not self.evidence.count:
             return f"{self.metric} was not reported yet" if self.metric else "no metric was reported"
         value = "" if self.value is None else f" {self.value:.4g}"

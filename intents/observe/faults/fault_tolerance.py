@@ -18,7 +18,7 @@ import msgspec
 
 from ....units import count_text, rounded_duration_text
 from ...events import Values
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 from ...settings import flush_every, is_cached, number
 from ..io.flush import FlushBehaviour
 from .fault_model import FaultModel
@@ -27,11 +27,14 @@ from .redundancy import Redundancy, set_failures
 _NEGLIGIBLE = 1e-17
 
 
-class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
+class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The sets of a job on `nodes` nodes under the `scheme` in use, each of which may lose `tolerated` nodes.
 
     Each checkpoint is for `exposure_s` seconds nowhere but in the cache; 0 where nothing is cached.
     """
+
+    title, number = "fault tolerance", 5
+    unseen = "how long checkpoints are only in the cache is not known yet"
 
     evidence: Evidence = Evidence()
     nodes: int = 1
@@ -61,10 +64,7 @@ class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
         """The probability that any node is lost during the exposure."""
         return p_loss(self.nodes, 1, 0, self.p_node)
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.evidence.count:
-            return "how long checkpoints are only in the cache is not known yet"
+    def _text(self) -> str:
         if self.exposure_s <= 0:
             return "nothing is only in the cache: checkpoints go to the prefix directory"
         sets = f"{self.scheme} in {count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"

@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Access, Operation, Tier, TraceDigest
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 from .sizes import SizeHistogram, Sizes
 
 CHECKPOINTS, PURE_OUTPUTS = "checkpoints", "pure outputs"
@@ -76,16 +76,16 @@ class KindSizes(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
 
-class OutputSizes(msgspec.Struct, frozen=True, kw_only=True):
+class OutputSizes(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The sizes of outputs, by their kind."""
+
+    title, number = "output sizes", 9
+    unseen = "no output was completed yet"
 
     evidence: Evidence = Evidence()
     kinds: dict[str, KindSizes] = {}
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.kinds:
-            return "no output was completed yet"
+    def _text(self) -> str:
         return "; ".join(
             f"{kind}: the last of {sizes.outputs} has {sizes.text()}" for kind, sizes in self.kinds.items()
         )

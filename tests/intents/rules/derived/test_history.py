@@ -67,12 +67,17 @@ def test_what_your_environment_sets_stays() -> None:
 
 def output(dataset: int, *, flush_s: float = 0.0, flush_due: bool = False) -> OutputCompleted:
     return OutputCompleted(
-        dataset=dataset, name="d", start_s=dataset, end_s=dataset + 1, flush_s=flush_s, flush_due=flush_due
+        dataset=dataset,
+        name=f"d.{dataset}",
+        start_s=dataset,
+        end_s=dataset + 1,
+        flush_s=flush_s,
+        flush_due=flush_due,
     )
 
 
 def restart(dataset: int) -> RestartCompleted:
-    return RestartCompleted(dataset=dataset, name="d", start_s=100, end_s=101, source="prefix")
+    return RestartCompleted(dataset=dataset, name=f"d.{dataset}", start_s=100, end_s=101, source="prefix")
 
 
 class TestObserver:
@@ -81,15 +86,11 @@ class TestObserver:
         for number in range(1, 6):
             seen.add(output(number), is_cached=False)
         seen.add(restart(5), is_cached=False)
-        assert (seen.observe(None).kept, seen.observe(None).rollback) == (5, 0)
+        assert (seen.observe(Declared()).kept, seen.observe(Declared()).rollback) == (5, 0)
         seen.add(restart(3), is_cached=False)
-        assert (seen.observe(None).rollback, seen.observe(None).older, seen.observe(None).restarts) == (
-            2,
-            1,
-            2,
-        )
-        seen.add(restart(3), is_cached=False)
-        assert seen.observe(None).older == 1, "what was newer belongs to a branch that was left"
+        assert (seen.observe(Declared()).rollback, seen.observe(Declared()).restarts) == (2, 2)
+        seen.add(restart(1), is_cached=False)
+        assert seen.observe(Declared()).rollback == 2, "what was newer belongs to a branch that was left"
 
     def test_in_the_cache_only_what_is_flushed_counts(self) -> None:
         seen = HistoryObserver()
@@ -99,9 +100,9 @@ class TestObserver:
         seen.add(FlushCompleted(dataset=4, start_s=5, end_s=6, valid=False), is_cached=True)
         seen.add(output(6, flush_s=1.0), is_cached=True)
         seen.add(output(6, flush_s=1.0), is_cached=True)
-        assert seen.observe(None).kept == 2
+        assert seen.observe(Declared()).kept == 2
         seen.add(restart(2), is_cached=True)
-        assert seen.observe(None).rollback == 1
+        assert seen.observe(Declared()).rollback == 1
 
 
 class TestJob:

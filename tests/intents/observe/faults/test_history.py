@@ -3,7 +3,7 @@
 import pytest
 
 from scrtune.goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
-from scrtune.intents.observe.faults.kept_checkpoints import KeptCheckpoints
+from scrtune.intents.observe.faults.history import HistoryObserver
 
 LONG = 1e12
 
@@ -18,8 +18,8 @@ def flush(dataset: int, *, valid: bool = True) -> FlushCompleted:
     return FlushCompleted(dataset=dataset, start_s=0, end_s=1, valid=valid)
 
 
-def filled(*flushed: int, cached: bool = True, count: int = 5) -> KeptCheckpoints:
-    kept = KeptCheckpoints()
+def filled(*flushed: int, cached: bool = True, count: int = 5) -> HistoryObserver:
+    kept = HistoryObserver()
     for dataset in range(1, count + 1):
         kept.add(output(dataset), is_cached=cached)
     for dataset in flushed:
@@ -41,12 +41,12 @@ def filled(*flushed: int, cached: bool = True, count: int = 5) -> KeptCheckpoint
         (filled(2, 4), float("-inf"), 0, ""),
     ],
 )
-def test_the_newest_from_before(kept: KeptCheckpoints, until_s: float, keeps: int, name: str) -> None:
+def test_the_newest_from_before(kept: HistoryObserver, until_s: float, keeps: int, name: str) -> None:
     assert kept.newest(until_s, keeps) == name
 
 
 def test_what_failed_or_is_no_checkpoint_is_none() -> None:
-    kept = KeptCheckpoints()
+    kept = HistoryObserver()
     kept.add(output(1, valid=False), is_cached=False)
     kept.add(output(2, checkpoint=False), is_cached=False)
     kept.add(output(3), is_cached=True)
@@ -55,7 +55,7 @@ def test_what_failed_or_is_no_checkpoint_is_none() -> None:
 
 
 def test_a_flush_that_is_told_first_counts_and_so_does_one_that_blocked() -> None:
-    kept = KeptCheckpoints()
+    kept = HistoryObserver()
     kept.add(flush(1), is_cached=True)
     kept.add(output(1), is_cached=True)
     kept.add(output(2, flush_s=1.0), is_cached=True)
@@ -71,8 +71,8 @@ def test_one_that_is_written_again_is_as_new_as_the_last_time() -> None:
 
 
 def test_only_the_last_are_remembered() -> None:
-    kept = filled(cached=False, count=1000)
-    assert kept.newest(LONG, 0) == "c.1000"
+    kept = filled(cached=False, count=5000)
+    assert kept.newest(LONG, 0) == "c.5000"
     assert kept.newest(100.0, 0) == ""
 
 
