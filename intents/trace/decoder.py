@@ -10,7 +10,7 @@ from types import MappingProxyType
 from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
-from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Places, Tiers, seconds
+from .digest import MAX_PENDING, MOVES_DATA, AccessSum, AccessTable, FileKey, Places, Tiers, seconds
 from .lines import (
     AGGREGATED,
     COMPLETE,
@@ -194,7 +194,7 @@ class TraceDecoder:
         self._metadata += found.metadata
         self._generations.update(found.generations)
         for place, access in found.settled:
-            self._table.settled(place, access.op).add_sum(access)
+            self._table.settled(place, access.op).add(access)
         for process, span in found.processes:
             process.seen = True
             if span is not None:
@@ -213,7 +213,7 @@ class TraceDecoder:
         """Let the scanner settle, and take from it the accesses whose place is not known."""
         if self._scanner is not None:
             for key, access in self._scanner.settle(place_of):
-                self._table.group(key, access.op).add_sum(access)
+                self._table.group(key, access.op).add(access)
 
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
@@ -302,18 +302,16 @@ class TraceDecoder:
         op = OPERATION_OF.get(call, Operation.METADATA)
         if op is None:
             return
+        key = "" if args is None else self._file_key(args, process)
+        calls, size, total = 1, None, 0
+        if args is not None and kind == AGGREGATED:
+            duration_ns, size, calls, total = summed(call, op, args, process.unit_ns)
+        elif args is not None and op in MOVES_DATA:
+            size = size_of(call, args)
+            total = size or 0
         thread = (record.pid, record.tid)
-        if args is None:
-            self._table.group("", op).add(thread, start_ns, duration_ns, None)
-            return
-        fhash = args.fhash
-        key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
-        group = self._table.group(key, op)
-        if kind == AGGREGATED:
-            group.add(thread, start_ns, *summed(call, op, args, process.unit_ns))
-        else:
-            size = size_of(call, args) if op in MOVES_DATA else None
-            group.add(thread, start_ns, duration_ns, size)
+        found = AccessSum(op, thread, size, calls, total, duration_ns, start_ns, start_ns + duration_ns)
+        self._table.group(key, op).add(found)
 
     def _add_span(self, record: TraceRecord, kind: SpanKind, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:
@@ -335,8 +333,11 @@ class TraceDecoder:
         return True
 
     def _file_key(self, args: Arguments, process: Process) -> FileKey:
-        if args.fhash != "":
-            return process.key_of(args.fhash)
+        fhash = args.fhash
+        if fhash and fhash.__class__ is str:
+            return fhash
+        if fhash != "":
+            return process.key_of(fhash)
         if args.fname:
             self._explain_file_anew(args.fname, args.fname)
         return args.fname
