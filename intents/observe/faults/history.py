@@ -32,11 +32,6 @@ class History(msgspec.Struct, Intent, frozen=True, kw_only=True):
     kept: int = 0
     checkpoint_bytes: int = 0
 
-    @property
-    def is_asked_for(self) -> bool:
-        """True where the user bounds what is kept."""
-        return bool(self.least or self.most)
-
     def _text(self) -> str:
         bounds = [f"at least {self.least}"] if self.least else []
         bounds += [f"at most {self.most}"] if self.most else []

@@ -31,7 +31,7 @@ from ...settings import flush_every, is_cached
 from ..guards import CACHE_SHARE
 from ..parameter import DerivedParameter
 from ..situation import Situation
-from .gain import checkpoints_to_come
+from .fault_tolerance import checkpoints_to_come
 
 _INTENT = "fault model"
 _MANUAL = "SCR manual (Redundancy schemes)"

@@ -24,13 +24,12 @@ from ...observe.faults.fault_tolerance import FaultTolerance, p_loss
 from ...observe.faults.redundancy import most_survived, storage_factor
 from ..parameter import DerivedParameter
 from ..situation import Situation
-from .gain import checkpoints_to_come
 
 SHARE = 0.01
 LARGEST_RS = 256
 _INTENT = "fault tolerance"
-_SOURCE = "SCR manual (Redundancy schemes); derived (binomial, redset's sets)"
 _LEAST = 2
+_FEWEST_TO_COME, _MOST_TO_COME = 15, 200
 
 
 def fault_tolerance(now: Situation) -> Iterator[DerivedParameter]:
@@ -76,7 +75,7 @@ def _size(now: Situation) -> DerivedParameter:
         name="SCR_SET_SIZE",
         change=Mutability.REINIT,
         rule=f"the largest set of which more than it survives are lost in {SHARE:.0%} of losses at most",
-        source=_SOURCE,
+        source="SCR manual (Redundancy schemes); derived (binomial, redset's sets)",
     )
     tolerated = (
         now.intents.faults.losses if scheme == "RS" and now.intents.faults.declared else seen.tolerated
@@ -143,3 +142,8 @@ def _gain(now: Situation, own: int, size: int) -> tuple[float, float]:
     saved = 1 - (1 + after) / (1 + before)
     most = 1 - after / before
     return count * encode_s * saved, count * encode_s * abs(most) / 2
+
+
+def checkpoints_to_come(now: Situation) -> int:
+    """Return the checkpoints to expect: as many as there were, 15 to 200 (Gott 1993, as trials count)."""
+    return min(_MOST_TO_COME, max(_FEWEST_TO_COME, now.checkpoints))

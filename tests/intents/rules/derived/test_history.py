@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from scrtune.intents.declared import Declared
 from scrtune.intents.observe.faults.history import History, HistoryObserver
-from scrtune.intents.rules.derived.history import prefix_size
+from scrtune.intents.rules.derived.restarts import prefix_size
 
 from ....support.simulated_job import CACHED, Job
 from ....support.situations import parameter, situation
