@@ -251,7 +251,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
 def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
-    nodes = pipeline.nodes
+    nodes = pipeline.observers.nodes.evidence()
     shown = sorted(pipeline.advice.settings)
     baseline = tuner.baseline if tuner else {}
     if job is not None:
@@ -271,10 +271,10 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         parameters=pipeline.parameters(),
         contradictions=pipeline.contradictions,
         mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
-        start_s=pipeline.start_s,
-        observation=pipeline.observation,
-        probe=pipeline.probe,
-        recalled=pipeline.recalled,
+        start_s=pipeline.account(0.0).start_s,
+        observation=pipeline.observing.observation,
+        probe=pipeline.observers.nodes.probe,
+        recalled=pipeline.observers.recalled,
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
         nodes=nodes if len(nodes) > 1 else (),
@@ -319,8 +319,8 @@ def status_view(
         taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
         goodput=account.goodput if account else 0.0,
         counters=pipeline.counters,
-        observation=pipeline.observation,
-        probe=pipeline.probe,
+        observation=pipeline.observing.observation,
+        probe=pipeline.observers.nodes.probe,
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
         pace=pipeline.pace,
@@ -335,7 +335,7 @@ def _savings(pipeline: Pipeline) -> SavingsView:
     for_good = merged(pipeline.proposals()) if not is_tried else known.settings if known else {}
     return SavingsView(
         saved_s=found.total_s,
-        applied_s=pipeline.applied_s,
+        applied_s=pipeline.applied.applied_s,
         reverted_s=found.reverted_s,
         interval=_interval(pipeline),
         for_good=for_good,

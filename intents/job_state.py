@@ -12,11 +12,10 @@ from ..goodput.ledger.ledger import Ledger
 from .contradictions import contradictions
 from .counters import Counters
 from .effects import Advice
-from .events import AllocationObserved, SettingsObserved, StorageProbed, StorageTargetsObserved, Values
+from .events import SettingsObserved, Values
 from .mutability import RunMutability
 from .observe.intents import Intents, Observers
-from .observe.nodes import NodeEvidence
-from .observe.observation import Observation, Observing
+from .observe.observation import Observing
 from .rules.derived.interval import interval
 from .rules.explain import LeverView
 from .rules.pace import absurd
@@ -53,9 +52,10 @@ class JobState:
         self.leaders: list[Leader] = []
         """Whose daemon decided since when, the last ones; none in a job of one node."""
         self._run: JobRun | None = None
-        self._observers = Observers()
-        self._applied = AppliedSettings()
-        self._observing = Observing()
+        self.observers = Observers()
+        """What is known of the job's nodes, storage and allocation."""
+        self.applied = AppliedSettings()
+        self.observing = Observing()
         self._on = True
         self._held: Held | None = None
         self._now_s = 0.0
@@ -68,12 +68,7 @@ class JobState:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        return self._observers.observe(self.job, self.settings, self._now_s)
-
-    @property
-    def observation(self) -> Observation:
-        """What was traced, what that cost, and whether it goes on."""
-        return self._observing.observation
+        return self.observers.observe(self.job, self.settings, self._now_s)
 
     @property
     def settings(self) -> Values:
@@ -83,7 +78,7 @@ class JobState:
     @property
     def situation(self) -> Situation:
         """The input of the rules."""
-        tuner, seen, applied = self.tuner, self._observers, self._applied
+        tuner, seen, applied = self.tuner, self.observers, self.applied
         mutability = tuner.mutability if tuner else RunMutability()
         held = replace(self._held, free_bytes=seen.nodes.free_with_datasets) if self._held else None
         return Situation(
@@ -93,7 +88,7 @@ class JobState:
             job=self.job,
             node=seen.nodes.look,
             held=held,
-            probe=self.probe,
+            probe=seen.nodes.probe,
             allocation=seen.allocation,
             recalled=seen.recalled,
             failures=seen.failures.failures,
@@ -106,40 +101,6 @@ class JobState:
             why_no_cache=applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=applied.shared_files.why_no_bypass,
         )
-
-    @property
-    def allocation(self) -> AllocationObserved | None:
-        """The allocation that the job runs in."""
-        return self._observers.allocation
-
-    @property
-    def recalled(self) -> Knowledge | None:
-        """What earlier jobs taught."""
-        return self._observers.recalled
-
-    @property
-    def processes(self) -> set[tuple[str, int]]:
-        """(host, pid) of the processes that were traced."""
-        return self._observers.workflow.processes
-
-    @property
-    def probe(self) -> StorageProbed | None:
-        """The rates of the storage: the lowest of all nodes."""
-        return self._observers.nodes.probe
-
-    def is_probed(self, host: str) -> bool:
-        """Return whether the storage of `host` was probed."""
-        return self._observers.nodes.is_probed(host)
-
-    @property
-    def nodes(self) -> tuple[NodeEvidence, ...]:
-        """What each node has said of itself, by host."""
-        return self._observers.nodes.evidence()
-
-    @property
-    def targets(self) -> StorageTargetsObserved | None:
-        """What the prefix directory is on."""
-        return self._observers.targets
 
     @property
     def on(self) -> bool:
@@ -164,10 +125,11 @@ class JobState:
     @property
     def knowledge(self) -> Knowledge | None:
         """What this job and earlier ones taught; None before there was a checkpoint."""
-        learnt = self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+        recalled, seen = self.observers.recalled, self.observers.failures.failures
+        learnt = self.tuner.knowledge(recalled, self.applied.last_s) if self.tuner else None
         if learnt is None:
             return None
-        seen, before = self._observers.failures.failures, self.recalled or Knowledge(jobs=0, checkpoints=0)
+        before = recalled or Knowledge(jobs=0, checkpoints=0)
         node_s = before.node_s + seen.observed_s * seen.nodes
         return replace(learnt, failures=before.failures + seen.total, node_s=node_s)
 
@@ -177,19 +139,9 @@ class JobState:
         return contradictions(self.job, self.intents) if self.job else ()
 
     @property
-    def applied_s(self) -> float:
-        """Seconds that applying settings took so far."""
-        return self._applied.applied_s
-
-    @property
-    def start_s(self) -> float:
-        """Beginning of the job, epoch seconds; 0 before its first event."""
-        return self.account(0.0).start_s
-
-    @property
     def pace(self) -> str:
         """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
-        return absurd(self.job, self.settings, self.costs, self._observers.failures.failures)
+        return absurd(self.job, self.settings, self.costs, self.observers.failures.failures)
 
     @property
     def divergence(self) -> str:

@@ -74,7 +74,7 @@ class Pipeline(JobState):
             case NodeObserved():
                 self._look(event, now)
             case StorageProbed() | StorageTargetsObserved() | AllocationObserved() | NodeLeft():
-                self._observers.note(event, now)
+                self.observers.note(event, now)
             case KnowledgeRecalled() | LeaderChanged() | EventsLost():
                 yield from self._told(event, now)
             case MetricObserved():
@@ -99,20 +99,20 @@ class Pipeline(JobState):
                 self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
                 del self.leaders[:-_REMEMBERED_LEADERS]
             case KnowledgeRecalled():
-                self._observers.recalled = event.knowledge
+                self.observers.recalled = event.knowledge
                 yield Tell(text=f"recalled: {event.knowledge.sentence()}")
 
     def _look(self, node: NodeObserved, now: float) -> None:
-        applied = self._applied
+        applied = self.applied
         settings = applied.values or self.settings
         if is_holding := is_cached(settings):
-            each_bytes = self._observers.flush(self.settings).checkpoint_bytes
+            each_bytes = self.observers.flush(self.settings).checkpoint_bytes
             self._held = Held(applied.cached, settings, 0, each_bytes)
-        self._observers.add_node(node, now, is_cached=is_holding)
+        self.observers.add_node(node, now, is_cached=is_holding)
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
         """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
-        if not self._observers.add_metric(metric, self.job):
+        if not self.observers.add_metric(metric, self.job):
             return
         found = self.intents.divergence
         if found.sign is None:
@@ -123,16 +123,16 @@ class Pipeline(JobState):
 
     def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
         self.counters.add_digest(digest)
-        self._observers.add_digest(digest, now)
-        if self.job is None and self._observing.elsewhere(digest.events):
+        self.observers.add_digest(digest, now)
+        if self.job is None and self.observing.elsewhere(digest.events):
             yield Observe(on=False)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
-        self._observing.set_budget(job.observe_budget)
-        self._observers.begin_run(job, now)
+        self.observing.set_budget(job.observe_budget)
+        self.observers.begin_run(job, now)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
-        mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job, now))
+        mutability = RunMutability(parameters=job.mutability, found=self.applied.begin_run(job, now))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
 
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
@@ -175,8 +175,8 @@ class Pipeline(JobState):
     def _refused(self, event: ApplyRefused, now: float) -> Iterator[Effect]:
         if self.tuner is None or self._run is None:
             return
-        self._applied.restore(event.in_force)
-        outcome = self.tuner.refused(event, self._applied.values, now)
+        self.applied.restore(event.in_force)
+        outcome = self.tuner.refused(event, self.applied.values, now)
         yield from self._effects(self._run, self.tuner, [outcome])
 
     def _goodput(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
@@ -184,7 +184,7 @@ class Pipeline(JobState):
             self.counters.add_dropped(problem)
             return
         known = self.contradictions if isinstance(event, RestartCompleted) else ()
-        self._observers.add_event(event, self.settings)
+        self.observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
         yield from self._observe(event)
         if isinstance(event, RestartCompleted):
@@ -199,19 +199,19 @@ class Pipeline(JobState):
             yield from self._effects(self._run, self.tuner, [self.tuner.require(self._required, now)])
 
     def _observe(self, event: GoodputEvent) -> Iterator[Effect]:
-        was_on = self.observation.on
+        was_on = self.observing.observation.on
         match event:
             case JobStarted():
-                self._observing.started(event)
+                self.observing.started(event)
             case OutputCompleted():
-                self._observing.output(event, self.intents.buffers)
-        if self.observation.on != was_on:
-            yield Observe(on=self.observation.on)
+                self.observing.output(event, self.intents.buffers)
+        if self.observing.observation.on != was_on:
+            yield Observe(on=self.observing.observation.on)
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)
         if not (isinstance(event, JobStarted) and event.writer):  # of a launch that rank 0 has told, too
-            self._observers.failures.handle(event)
+            self.observers.failures.handle(event)
         costs = self._meter.handle(event)
         self.costs += costs
         del self.costs[:-_REMEMBERED_COSTS]
@@ -224,7 +224,7 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self._applied.apply(event, tuner))
+            tuner.charge_apply(self.applied.apply(event, tuner))
             tuner.output(event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
@@ -235,7 +235,7 @@ class Pipeline(JobState):
             yield tuner.overdue(event.end_s, now)
         for cost in costs:
             if cost.generation == tuner.generation:
-                self._observers.add_cost(cost, tuner.settings)
+                self.observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
                 paced = interval(self.situation).proposal

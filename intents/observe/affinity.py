@@ -71,7 +71,7 @@ class AffinityObserver:
     """Collects observations of one node; the application's use is the mean of the last ones."""
 
     def __init__(self) -> None:
-        self._found = CoreAffinity()
+        self.found = CoreAffinity()
         self._used = array("d")
         self._times_s = array("d")
 
@@ -83,11 +83,16 @@ class AffinityObserver:
         self._times_s.append(now)
         del self._used[:-_REMEMBERED], self._times_s[:-_REMEMBERED]
         used_cores = sum(self._used) / len(self._used)
-        cores = _Cores(node.siblings)
-        masks = {cpu for process in node.processes for cpu in (*process.cpus, *process.thread_cpus)}
-        unbound = cores.without(node.cpus, masks)
-        total = cores.count(node.cpus)
-        self._found = CoreAffinity(
+        core_of = {cpu: min(group) for group in node.siblings for cpu in group}
+
+        def cores(cpus: Iterable[int]) -> set[int]:
+            """Return the cores of `cpus`; a CPU of which nothing is known is a core."""
+            return {core_of.get(cpu, cpu) for cpu in cpus}
+
+        busy = cores(cpu for process in node.processes for cpu in (*process.cpus, *process.thread_cpus))
+        unbound = tuple(cpu for cpu in node.cpus if core_of.get(cpu, cpu) not in busy)
+        total = len(cores(node.cpus))
+        self.found = CoreAffinity(
             evidence=Evidence(
                 count=len(self._used),
                 window_s=self._times_s[-1] - self._times_s[0],
@@ -101,31 +106,8 @@ class AffinityObserver:
             processes=len(node.processes),
             bound=any(len(process.cpus) < len(node.cpus) for process in node.processes),
             unbound=unbound,
-            idle_cores=cores.count(unbound),
+            idle_cores=len(cores(unbound)),
             used_cores=used_cores,
-            mask_cores=min(cores.count(process.cpus) for process in node.processes),
+            mask_cores=min(len(cores(process.cpus)) for process in node.processes),
             spare_cores=max(0.0, min(total, node.core_limit or total) - used_cores),
         )
-
-    def observe(self) -> CoreAffinity:
-        """Return the intent."""
-        return self._found
-
-
-class _Cores:
-    """Which CPUs are hyperthreads of one core. A CPU of which nothing is known is a core."""
-
-    def __init__(self, siblings: Iterable[tuple[int, ...]]) -> None:
-        self._core_of = {cpu: min(group) for group in siblings for cpu in group}
-
-    def count(self, cpus: Iterable[int]) -> int:
-        """Return the number of cores that `cpus` are of."""
-        return len(self._of(cpus))
-
-    def without(self, cpus: Iterable[int], busy: Iterable[int]) -> tuple[int, ...]:
-        """Return those of `cpus` that share no core with a busy one."""
-        busy_cores = self._of(busy)
-        return tuple(cpu for cpu in cpus if self._core_of.get(cpu, cpu) not in busy_cores)
-
-    def _of(self, cpus: Iterable[int]) -> set[int]:
-        return {self._core_of.get(cpu, cpu) for cpu in cpus}

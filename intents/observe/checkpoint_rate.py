@@ -60,14 +60,11 @@ class CheckpointRateObserver:
         intervals_s = sorted(cost.interval_s for cost in self._costs)
         last = len(intervals_s) - 1
         p10_s, median_s, p90_s = (intervals_s[round(share * last)] for share in (0.1, 0.5, 0.9))
+        start_s, end_s = self._costs[0].time_s, self._costs[-1].time_s
+        source = "the application's checkpoints"
         return msgspec.structs.replace(
             seen,
-            evidence=Evidence(
-                count=len(self._costs),
-                window_s=self._costs[-1].time_s - self._costs[0].time_s,
-                end_s=self._costs[-1].time_s,
-                source="the application's checkpoints",
-            ),
+            evidence=Evidence(count=last + 1, window_s=end_s - start_s, end_s=end_s, source=source),
             p10_s=p10_s,
             median_s=median_s,
             p90_s=p90_s,

@@ -72,8 +72,8 @@ class Divergence(msgspec.Struct, Intent, frozen=True, kw_only=True):
         value = "" if self.value is None else f" {self.value:.4g}"
         if self.sign is None:
             return f"{self.metric} is{value} at step {self.step}, and does not diverge"
-        since = f"it was usual ({self.usual:.4g}) up to step {self.good_step}"
-        since = since if self.good_s > -inf else "it never was usual"
+        usual = f"it was usual ({self.usual:.4g}) up to step {self.good_step}"
+        since = usual if self.good_s > -inf else "it never was usual"
         back = f"; the last checkpoint of that time is {self.back_to}" if self.back_to else ""
         return f"{self.metric} {self.sign}:{value or ' it was not finite'} at step {self.step}; {since}{back}"
 
@@ -106,9 +106,8 @@ class MetricObserver:
         self._lowest = inf
         self._sign: Sign | None = None
         self._good_before = _Good()
-        self._limit = inf
-        """Below which a rise has ended."""
-        self._calm = 0
+        self._limit, self._calm = inf, 0
+        """Below which a rise has ended; usual values in a row."""
 
     def begin_run(self) -> None:
         """The job goes on from a checkpoint: what was usual before stays so."""
@@ -128,20 +127,19 @@ class MetricObserver:
             if rising is not None:
                 sign, good = Sign.RISE, rising
         self._conclude(sign, good)
+        until = self._good_before if self._sign else self._good
+        window_s = max(0.0, event.time_s - self._start_s)
         self.seen = Divergence(
             evidence=Evidence(
-                count=self._count,
-                window_s=max(0.0, event.time_s - self._start_s),
-                end_s=event.time_s,
-                source="the recorder",
+                count=self._count, window_s=window_s, end_s=event.time_s, source="the recorder"
             ),
             metric=event.name,
             value=value,
             usual=median(self._usual) if self._usual else 0.0,
             sign=self._sign,
             step=event.step,
-            good_step=self._good_before.step if self._sign else self._good.step,
-            good_s=self._good_before.time_s if self._sign else self._good.time_s,
+            good_step=until.step,
+            good_s=until.time_s,
         )
 
     def _conclude(self, sign: Sign | None, good: _Good) -> None:

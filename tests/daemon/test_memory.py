@@ -38,7 +38,7 @@ from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.knowledge import Knowledge
 
 def learnt(pipeline):
-    before = pipeline.recalled or Knowledge(jobs=0, checkpoints=0)
+    before = pipeline.observers.recalled or Knowledge(jobs=0, checkpoints=0)
     own = pipeline.settings
     return Knowledge(
         jobs=before.jobs + 1,

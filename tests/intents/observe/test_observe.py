@@ -91,7 +91,7 @@ class TestAffinity:
         uses = tuple(ProcessUse(pid=pid, cpus=(pid,), cores_used=0.75) for pid in (0, 1))
         observer.add(NodeObserved(host="n", cpus=tuple(range(8)), processes=uses), 10.0)
         observer.add(NodeObserved(host="n", cpus=tuple(range(8))), 20.0)
-        seen = observer.observe()
+        seen = observer.found
         assert (seen.bound, seen.unbound, seen.processes) == (True, (2, 3, 4, 5, 6, 7), 2)
         assert (seen.used_cores, seen.spare_cores) == (1.5, 6.5)
         assert seen.evidence.count == 1, "a look that saw no process says nothing about the application"
@@ -100,7 +100,7 @@ class TestAffinity:
         observer = AffinityObserver()
         uses = (ProcessUse(pid=1, cpus=(0, 1), cores_used=3.0),)
         observer.add(NodeObserved(host="n", cpus=(0, 1), processes=uses), 0.0)
-        assert (observer.observe().spare_cores, observer.observe().bound) == (0.0, False)
+        assert (observer.found.spare_cores, observer.found.bound) == (0.0, False)
 
 
 class TestRedundancy:
