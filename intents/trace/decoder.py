@@ -17,6 +17,7 @@ from .lines import (
     COUNTER,
     KINDS,
     MAX_COUNT,
+    MAX_NAME,
     MAX_PATH,
     METADATA,
     NEWEST,
@@ -63,7 +64,7 @@ class TraceDecoder:
         self.blank = 0
         """Lines so far that were empty or a bracket. They count nowhere else."""
         self._files = Names() if files is None else files
-        self._processes = Processes(on_full=self._take_over)
+        self._processes = Processes(on_full=self.restart_scanner)
         self._scanner = scanner
         self._table = AccessTable() if table is None else table
         self._unsettled = 0
@@ -134,18 +135,11 @@ class TraceDecoder:
         """Number of checkpoint spans since the last take."""
         return len(self._spans)
 
-    def explained(self) -> tuple[dict[str, str], dict[int, str]]:
-        """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
+    def explained(self) -> tuple[dict[str, str], dict[str, str], dict[int, str]]:
+        """Return the places of hashed files, the names of hashed hosts, and the host (or its hash) of each pid."""
         places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
-        return places, self._processes.hosts()
-
-    def restart_scanner(self) -> None:
-        """Let the scanner begin anew, as when its settings have changed."""
-        self._take_over()
-
-    def host_names(self) -> dict[str, str]:
-        """Return the names of hosts behind their hashes."""
-        return self._processes.host_names()
+        names = self._processes.host_names
+        return places, {key: names[key] for key in names.hashes()}, self._processes.hosts()
 
     @property
     def is_ordered(self) -> bool:
@@ -177,10 +171,10 @@ class TraceDecoder:
             if stop.odd < stop.end:
                 lines += self._decode(data[stop.odd : stop.end], source)
             if stop.is_full:
-                self._take_over()
+                self.restart_scanner()
             process = None if stop.pid is None else self._processes.get(source, stop.pid)
             if process is not None and not scanner.introduce(process):
-                self._take_over()
+                self.restart_scanner()
             start = stop.end
         return lines
 
@@ -200,7 +194,7 @@ class TraceDecoder:
             if span is not None:
                 self._cover(*span)
 
-    def _take_over(self) -> None:
+    def restart_scanner(self) -> None:
         """Take everything out of the scanner: it begins anew, with what the next lines say."""
         if self._scanner is None:
             return
@@ -256,7 +250,7 @@ class TraceDecoder:
             if record.name == "FH":
                 self._explain_file_anew(key, args.name)
             else:
-                self._processes.explain_host(key, args.name)
+                self._processes.host_names.put(key, args.name[:MAX_NAME])
 
     def _on_event(self, record: TraceRecord, kind: int, process: Process) -> bool:
         """Take in an event; returns False when it had to be dropped."""
@@ -347,7 +341,7 @@ class TraceDecoder:
         known = self._files.get(key)
         is_other = known is not None and known != path[:MAX_PATH] and isinstance(key, str)
         if is_other or self._files.room <= 0:  # what the scanner knows of files holds no longer
-            self._take_over()
+            self.restart_scanner()
         self._explain_file(key, path)
 
     def _explain_file(self, key: FileKey, path: str) -> None:

@@ -196,7 +196,9 @@ class AccessTable:
 
     def settled(self, place: str, op: Operation) -> Group:
         """Return the group of the accesses `op` in `place`."""
-        return self._settled.setdefault((place, op), self._new_group())
+        if (place, op) not in self._settled:
+            self._settled[place, op] = self._new_group()
+        return self._settled[place, op]
 
     def settle(self, place_of: Callable[[FileKey], str | None], *, give_up: bool = False) -> None:
         """Move the accesses of every file whose place is known; `give_up` moves the rest, too."""
@@ -222,11 +224,7 @@ class AccessTable:
                 self._settle(place, op, group)
 
     def _settle(self, place: str, op: Operation, group: Group) -> None:
-        settled = self._settled.get((place, op))
-        if settled is None:
-            self._settled[place, op] = group
-        else:
-            settled.merge(group)
+        self.settled(place, op).merge(group)
 
     @property
     def pending(self) -> int:
