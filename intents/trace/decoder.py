@@ -136,7 +136,7 @@ class TraceDecoder:
         return len(self._spans)
 
     def explained(self) -> tuple[dict[str, str], dict[str, str], dict[int, str]]:
-        """Return the places of hashed files, the names of hashed hosts, and the host (or its hash) of each pid."""
+        """Return the places of hashed files, the names of hashed hosts, and the host or hash of each pid."""
         places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
         names = self._processes.host_names
         return places, {key: names[key] for key in names.hashes()}, self._processes.hosts()

@@ -25,11 +25,11 @@ from ..explain import LeverView
 from ..guards import not_by_us
 from ..situation import Proposal, Situation
 from .interval_bounds import Bound, Bounded, bounded
+from .table import INTERVAL_SOURCE
 
 AUTO = "auto"
 SECONDS, CALLS, OVERHEAD = "SCR_CHECKPOINT_SECONDS", "SCR_CHECKPOINT_INTERVAL", "SCR_CHECKPOINT_OVERHEAD"
 UNSET: Values = {SECONDS: 0, CALLS: 0, OVERHEAD: 0.0}
-SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"
 
 _AS_FAILURES_HAVE_IT = "checkpoint as often as failures make it pay"
 _AS_DECLARED = "checkpoint within what you declared"
@@ -96,7 +96,7 @@ def is_ours(job: SettingsObserved) -> bool:
 def interval(now: Situation) -> IntervalFinding:
     """Return the interval to set, where there is a better one that scrtune may set."""
     settings = {**UNSET, **now.settings}
-    seen = LeverView(name=SECONDS, value=settings[SECONDS], source=SOURCE)
+    seen = LeverView(name=SECONDS, value=settings[SECONDS], source=INTERVAL_SOURCE)
     if why := _why_stays(now):
         return IntervalFinding(replace(seen, why=why))
     found = pace(now)
@@ -115,7 +115,7 @@ def interval(now: Situation) -> IntervalFinding:
         intent="checkpoint rate",
         changes=changes,
         because=because,
-        source=SOURCE,
+        source=INTERVAL_SOURCE,
         expected_gain_s=seen.gain_s,
     )
     return IntervalFinding(replace(seen, why=because), proposal)

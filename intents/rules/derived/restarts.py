@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ....units import bytes_text, count_text
-from ...mutability import Mutability
 from ...observe.faults.clean_start import PURGE
 from ...observe.faults.history import History
-from ..parameter import DerivedParameter, Phase
+from ..parameter import DerivedParameter
 from ..situation import Situation
+from .table import CACHE_PURGE, CURRENT, DISTRIBUTE, PREFIX_PURGE, PREFIX_SIZE
 
 _NOT_SAID = "only on your word: scrtune run --clean-start"
 _LARGEST = 2**31 - 1
@@ -30,28 +30,16 @@ _LARGEST = 2**31 - 1
 def clean_start(now: Situation) -> Iterator[DerivedParameter]:
     """Derive SCR_CACHE_PURGE and SCR_DISTRIBUTE."""
     seen = now.intents.clean_start
-    purge = DerivedParameter(
-        intent=seen.title,
-        name=PURGE,
-        rule="delete the cache at the job's first start alone",
-        source="SCR source (scr.c:2499)",
-    )
     if not seen.declared:
-        yield replace(purge, why_not=_NOT_SAID)
-    elif not seen.purged:
-        yield replace(purge, why_not="no start of this job was the first one that scrtune prepared")
+        yield from (replace(each, why_not=_NOT_SAID) for each in (CACHE_PURGE, DISTRIBUTE))
+        return
+    if not seen.purged:
+        yield replace(CACHE_PURGE, why_not="no start of this job was the first one that scrtune prepared")
     else:
         made = f"the first of {seen.runs} starts so far" if seen.runs > 1 else "this start"
         inputs = (f"--clean-start: {made} deleted it", "a restart needs the cache")
-        yield replace(purge, value=0, is_users_word=True, inputs=inputs)
-    done = f"{PURGE} does it: 0 deletes the cache, too, in every SCR_Init"
-    yield DerivedParameter(
-        intent=seen.title,
-        name="SCR_DISTRIBUTE",
-        rule="rebuild what the cache holds",
-        source="SCR source (scr.c:2512)",
-        why_not=done if seen.declared else _NOT_SAID,
-    )
+        yield replace(CACHE_PURGE, value=0, is_users_word=True, inputs=inputs)
+    yield replace(DISTRIBUTE, why_not=f"{PURGE} does it: 0 deletes the cache, too, in every SCR_Init")
 
 
 def history(now: Situation) -> Iterator[DerivedParameter]:
@@ -65,26 +53,16 @@ def history(now: Situation) -> Iterator[DerivedParameter]:
         inputs += [f"takes {bytes_text(seen.checkpoint_bytes * window)} of the prefix directory"]
     enough = f"; {seen.rollback + 1} would have been enough for every rollback seen" if seen.restarts else ""
     why_all = f"SCR keeps all: deleting checkpoints is your word (--keep-checkpoints MIN:MAX){enough}"
-    yield DerivedParameter(
-        intent=seen.title,
-        name="SCR_PREFIX_SIZE",
+    yield replace(
+        PREFIX_SIZE,
         value=window or None,
-        phase=Phase.START_OUTPUT,
-        change=Mutability.LIVE,
-        rule="keep the history that you ask for, and as much as a rollback needs",
         inputs=tuple(inputs),
         clipped=clipped,
         why_not="" if window else why_all,
-        source="SCR manual (Control, cache, and prefix directories); SCR source (scr_prefix.c:332)",
         is_users_word=True,
     )
-    yield DerivedParameter(
-        intent=seen.title,
-        name="SCR_PREFIX_PURGE",
-        rule="delete nothing that was not asked for",
-        why_not="every SCR_Init deletes all datasets, outputs among them: set it yourself for one run",
-        source="SCR source (scr.c:2506)",
-    )
+    why_never = "every SCR_Init deletes all datasets, outputs among them: set it yourself for one run"
+    yield replace(PREFIX_PURGE, why_not=why_never)
 
 
 def prefix_size(seen: History) -> tuple[int, str]:
@@ -104,13 +82,5 @@ def divergence(now: Situation) -> Iterator[DerivedParameter]:
     why_not = "" if seen.back_to else "no checkpoint from before is in the prefix directory any more, or yet"
     if seen.sign is None:
         why_not = "no metric diverges" if seen.evidence.count else "no metric was reported"
-    yield DerivedParameter(
-        intent=seen.title,
-        name="SCR_CURRENT",
-        value=None if why_not else seen.back_to,
-        phase=Phase.BETWEEN_OUTPUTS,
-        rule="the newest checkpoint that had ended while the metric was usual, and is still kept",
-        inputs=(seen.sentence(),) if seen.evidence.count else (),
-        why_not=why_not,
-        source="LLNL study, next step 3; SCR documentation (SCR_CURRENT)",
-    )
+    inputs = (seen.sentence(),) if seen.evidence.count else ()
+    yield replace(CURRENT, value=None if why_not else seen.back_to, inputs=inputs, why_not=why_not)

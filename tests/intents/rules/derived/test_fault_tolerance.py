@@ -12,7 +12,8 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.events import Values
 from scrtune.intents.observe.faults.fault_tolerance import FaultTolerance, p_loss, set_sizes
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.fault_tolerance import SHARE, largest_set
+from scrtune.intents.rules.derived.fault_tolerance import largest_set
+from scrtune.intents.rules.derived.table import SET_SHARE
 from scrtune.intents.rules.parameters import declared
 
 from ....support.situations import parameter, situation
@@ -75,7 +76,7 @@ class TestLargestSet:
     ) -> None:
         found, _ = largest_set(nodes, tolerated, p_node)
         assert found == size
-        bound = SHARE * p_loss(nodes, 1, 0, p_node)
+        bound = SET_SHARE * p_loss(nodes, 1, 0, p_node)
         assert found == 2 or p_loss(nodes, found, tolerated, p_node) <= bound
         assert found == nodes or p_loss(nodes, found + 1, tolerated, p_node) > bound
 
