@@ -1,5 +1,6 @@
 """The parts of every intent: its evidence, and a sentence for people."""
 
+from math import inf
 from typing import ClassVar
 
 import msgspec
@@ -19,7 +20,7 @@ class Confidence(TextEnum):
     DECLARED = "declared"
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True):
     """The basis of an intent: `count` observations over `window_s` seconds, from `source`, or `declared`.
 
     `end_s` is the epoch time of the newest, 0 when there is none. `is_partial`: most of what should have been
@@ -45,6 +46,24 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         if self.count >= _MEDIUM:
             return Confidence.MEDIUM
         return Confidence.LOW if self.count >= _LOW else Confidence.NONE
+
+
+class Window:
+    """When something was observed: from the first time to the last one (epoch seconds)."""
+
+    def __init__(self) -> None:
+        self.start_s, self.end_s = inf, 0.0
+
+    def add(self, start_s: float, end_s: float) -> None:
+        """Take in an observation that lasted from `start_s` to `end_s`."""
+        self.start_s, self.end_s = min(self.start_s, start_s), max(self.end_s, end_s)
+
+    def evidence(
+        self, count: int, source: str, *, declared: bool = False, is_partial: bool = False
+    ) -> Evidence:
+        """Return the evidence of `count` observations in this time."""
+        window_s = max(0.0, self.end_s - self.start_s)
+        return Evidence(count, window_s, self.end_s, source, declared, is_partial)
 
 
 class Intent:

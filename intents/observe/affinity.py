@@ -93,12 +93,7 @@ class AffinityObserver:
         unbound = tuple(cpu for cpu in node.cpus if core_of.get(cpu, cpu) not in busy)
         total = len(cores(node.cpus))
         self.found = CoreAffinity(
-            evidence=Evidence(
-                count=len(self._used),
-                window_s=self._times_s[-1] - self._times_s[0],
-                end_s=self._times_s[-1],
-                source=node.source,
-            ),
+            evidence=Evidence(len(self._used), now - self._times_s[0], now, node.source),
             cpus=node.cpus,
             cores=total,
             core_limit=node.core_limit,

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import MetricObserved, TextEnum
-from ..intent import Evidence, Intent
+from ..intent import Evidence, Intent, Window
 
 WINDOW, BLOCK, GROWING = 64, 8, 4
 """Values that one is compared with; values of a block; blocks in a row that grow."""
@@ -97,7 +97,7 @@ class MetricObserver:
 
     def __init__(self, name: str) -> None:
         self.seen = Divergence(metric=name)
-        self._count, self._start_s = 0, 0.0
+        self._count, self._window = 0, Window()
         self._usual: deque[float] = deque(maxlen=WINDOW)
         self._good = _Good()
         self._values: list[float] = []
@@ -119,7 +119,7 @@ class MetricObserver:
     def add(self, event: MetricObserved) -> None:
         """Take in one value."""
         self._count += 1
-        self._start_s = self._start_s or event.time_s
+        self._window.add(event.time_s, event.time_s)
         value, good = event.value, self._good
         sign = Sign.NOT_FINITE if value is None else Sign.JUMP if self._is_jump(value) else None
         if value is not None and sign is None:
@@ -128,11 +128,8 @@ class MetricObserver:
                 sign, good = Sign.RISE, rising
         self._conclude(sign, good)
         until = self._good_before if self._sign else self._good
-        window_s = max(0.0, event.time_s - self._start_s)
         self.seen = Divergence(
-            evidence=Evidence(
-                count=self._count, window_s=window_s, end_s=event.time_s, source="the recorder"
-            ),
+            evidence=self._window.evidence(self._count, "the recorder"),
             metric=event.name,
             value=value,
             usual=median(self._usual) if self._usual else 0.0,

@@ -97,21 +97,18 @@ class WorkflowObserver:
 
     def observe(self, allocation: AllocationObserved | None, now: float) -> Workflow:
         """Return the intent at `now` (epoch seconds)."""
-        end_s = allocation.end_s if allocation else 0.0
+        found = allocation or AllocationObserved(scheduler="")
+        source = f"{found.scheduler} and the node" if allocation else "the node"
         ranks = {host: ranks for host, ranks in self._ranks.items() if ranks}
         host = max(ranks, key=lambda each: self._traced[each] / ranks[each], default="")
         return Workflow(
-            evidence=Evidence(
-                count=self._looks + (allocation is not None),
-                end_s=allocation.time_s if allocation else 0.0,
-                source=f"{allocation.scheduler} and the node" if allocation else "the node",
-            ),
-            scheduler=allocation.scheduler if allocation else "",
-            steps=allocation.steps if allocation else (),
+            evidence=Evidence(self._looks + (allocation is not None), 0.0, found.time_s, source),
+            scheduler=found.scheduler,
+            steps=found.steps,
             programs=tuple(sorted(self._programs)),
             processes=self._traced[host],
             ranks=ranks.get(host, 0),
             runs=self._runs,
-            left_s=max(0.0, end_s - now) if end_s else None,
+            left_s=max(0.0, found.end_s - now) if found.end_s else None,
             longest_step_s=max(self._steps_s),
         )

@@ -81,14 +81,12 @@ def observe(
     nodes, floor = max(1, job.nodes), declared_floor(job)
     own = floor or str(job.settings.get("SCR_COPY_TYPE", "XOR"))
     by_scheme = SURVIVES.get(effective(own, nodes), 0)
+    earlier = recalled.failures if recalled else 0
     sources = [typical(nodes).source, *(["the failures of this job"] if failures.total else [])]
     sources += [f"{recalled.failures} of earlier jobs"] if recalled and recalled.node_s else []
     return FaultModel(
         evidence=Evidence(
-            count=1 + failures.total + (recalled.failures if recalled else 0),
-            window_s=failures.observed_s,
-            source=", ".join(sources),
-            declared=bool(floor),
+            1 + failures.total + earlier, failures.observed_s, source=", ".join(sources), declared=bool(floor)
         ),
         nodes=nodes,
         floor=own,
@@ -96,7 +94,7 @@ def observe(
         declared=bool(floor),
         switches=_switches(allocation) if allocation else {},
         failures=failures,
-        earlier=recalled.failures if recalled else 0,
+        earlier=earlier,
         earlier_node_s=recalled.node_s if recalled else 0.0,
         is_single=effective(scheme, nodes) == "SINGLE",
     )

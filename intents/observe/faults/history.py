@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.events import FlushCompleted, GoodputEvent, OutputCompleted, RestartCompleted
 from ....units import bytes_text, count_text
 from ...declared import Declared
-from ...intent import Evidence, Intent
+from ...intent import Evidence, Intent, Window
 
 _REMEMBERED = 4096
 _PENDING = 64
@@ -59,7 +59,7 @@ class HistoryObserver:
         self._flushed_first: deque[int] = deque(maxlen=_PENDING)
         """Datasets whose output was not told yet, or is no checkpoint."""
         self._count = self._bytes = self._rollback = self._restarts = 0
-        self._start_s = self._end_s = 0.0
+        self._window = Window()
 
     def add(self, event: GoodputEvent, *, is_cached: bool) -> None:
         """Take in an event of a job that caches its checkpoints, or does not."""
@@ -84,7 +84,7 @@ class HistoryObserver:
             del self._checkpoints[next(iter(self._checkpoints))]
         if is_there and not was_there:
             self._count += 1
-            self._seen(output.end_s)
+            self._window.add(output.end_s, output.end_s)
 
     def _flushed(self, flush: FlushCompleted) -> None:
         found = self._checkpoints.get(flush.dataset)
@@ -93,7 +93,7 @@ class HistoryObserver:
         elif not found.is_in_prefix:
             self._checkpoints[flush.dataset] = found._replace(is_in_prefix=True)
             self._count += 1
-            self._seen(flush.end_s)
+            self._window.add(flush.end_s, flush.end_s)
 
     def _restarted(self, restart: RestartCompleted) -> None:
         """What is newer than the one that was read is of a past that did not happen."""
@@ -104,10 +104,7 @@ class HistoryObserver:
         if restart.name in names:
             for dataset in [*self._checkpoints][names.index(restart.name) + 1 :]:
                 del self._checkpoints[dataset]
-        self._seen(restart.end_s)
-
-    def _seen(self, now: float) -> None:
-        self._start_s, self._end_s = self._start_s or now, now
+        self._window.add(restart.end_s, restart.end_s)
 
     def newest(self, until_s: float, keeps: int) -> str:
         """Return the newest there that ended by `until_s`, or empty; the last `keeps` are kept (0: all)."""
@@ -118,11 +115,9 @@ class HistoryObserver:
     def observe(self, declared: Declared) -> History:
         """Return the intent of a job of which the user said `declared`."""
         return History(
-            evidence=Evidence(
-                count=self._count + self._restarts,
-                window_s=self._end_s - self._start_s,
-                end_s=self._end_s,
-                source="checkpoints and restarts",
+            evidence=self._window.evidence(
+                self._count + self._restarts,
+                "checkpoints and restarts",
                 declared=bool(declared.keep_least or declared.keep_most),
             ),
             least=declared.keep_least,

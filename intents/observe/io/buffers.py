@@ -5,7 +5,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Content, Operation, Tier, TraceDigest
-from ...intent import Evidence, Intent
+from ...intent import Evidence, Intent, Window
 from .sizes import SizeHistogram, Sizes
 
 _FAR_BELOW = 0.5
@@ -65,8 +65,7 @@ class BufferObserver:
         self._by_content: dict[tuple[str, str, str], SizeHistogram] = {
             (tier, op, content): SizeHistogram() for tier, op in _PREFERENCE for content in Content
         }
-        self._start_s: float | None = None
-        self._end_s = 0.0
+        self._window = Window()
         self._written_bytes = 0
 
     def add_output(self, output: OutputCompleted) -> None:
@@ -83,8 +82,7 @@ class BufferObserver:
                 continue
             histogram.add(access.sizes)
             part.add(access.sizes)
-            self._start_s = access.start_s if self._start_s is None else min(self._start_s, access.start_s)
-            self._end_s = max(self._end_s, access.end_s)
+            self._window.add(access.start_s, access.end_s)
 
     def observe(self, nodes: int = 1, traced: int = 1) -> BufferSizes:
         """Return the intent, in a job on so many nodes, of which `traced` ones have sent their trace.
@@ -96,17 +94,11 @@ class BufferObserver:
         if seen_bytes >= _FAR_BELOW * written_bytes:
             seen_bytes = written_bytes = 0
         key = next((key for key in _PREFERENCE if self._sizes[key].bytes > 0), None)
-        if key is None or self._start_s is None:
+        if key is None:
             return BufferSizes(seen_bytes=seen_bytes, written_bytes=written_bytes)
         sizes = self._sizes[key].sizes
         return BufferSizes(
-            evidence=Evidence(
-                count=sizes.count,
-                window_s=self._end_s - self._start_s,
-                end_s=self._end_s,
-                source="DFTracer",
-                is_partial=written_bytes > 0,
-            ),
+            evidence=self._window.evidence(sizes.count, "DFTracer", is_partial=written_bytes > 0),
             operation=key[1],
             **msgspec.structs.asdict(sizes),
             by_content={

@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.checkpoint_cost import CheckpointCost
 from ....units import bytes_text, count_text
 from ...events import Value, Values
-from ...intent import Evidence, Intent
+from ...intent import Evidence, Intent, Window
 
 _REMEMBERED = 30
 _REMEMBERED_SETTINGS = 4
@@ -70,14 +70,15 @@ _PARTS = ("blocking_s", "write_s", "encode_s", "blocked_on_flush_s", "wait_s", "
 class _Measured:
     """The last checkpoints under one set of settings."""
 
-    def __init__(self, start_s: float) -> None:
-        self.start_s, self.count = start_s, 0
+    def __init__(self) -> None:
+        self.count, self.window = 0, Window()
         self.costs: deque[CheckpointCost] = deque(maxlen=_REMEMBERED)
         self.flush_s: deque[float] = deque(maxlen=_REMEMBERED)
         self.interval_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     def add(self, cost: CheckpointCost) -> None:
         self.count += 1
+        self.window.add(cost.time_s, cost.time_s)
         self.costs.append(cost)
         if cost.interval_s > 0:
             self.interval_s.append(cost.interval_s)
@@ -89,15 +90,9 @@ class _Measured:
         return FlushBehaviour(checkpoint_bytes=max(0, last.bytes), files=max(0, last.files))
 
     def behaviour(self) -> FlushBehaviour:
-        last = self.costs[-1]
         return msgspec.structs.replace(
             self.size(),
-            evidence=Evidence(
-                count=self.count,
-                window_s=last.time_s - self.start_s,
-                end_s=last.time_s,
-                source="the application's checkpoints",
-            ),
+            evidence=self.window.evidence(self.count, "the application's checkpoints"),
             interval_s=median(self.interval_s or [0.0]),
             flush_s=median(self.flush_s or [0.0]),
             flushed_share=fmean(cost.flushed for cost in self.costs),
@@ -114,7 +109,7 @@ class FlushObserver:
     def add(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
         key = frozenset(settings.items())
-        measured = self._by_settings.pop(key, None) or _Measured(cost.time_s)
+        measured = self._by_settings.pop(key, None) or _Measured()
         measured.add(cost)
         self._by_settings[key] = measured
         if len(self._by_settings) > _REMEMBERED_SETTINGS:

@@ -1,7 +1,6 @@
 """Intent 9 of the LLNL study: the sizes of the last outputs of each kind, and how they drift."""
 
 from collections import deque
-from math import inf
 from statistics import median
 
 import msgspec
@@ -9,7 +8,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Access, Operation, Tier, TraceDigest
-from ...intent import Evidence, Intent
+from ...intent import Evidence, Intent, Window
 from .sizes import SizeHistogram, Sizes
 
 CHECKPOINTS, PURE_OUTPUTS = "checkpoints", "pure outputs"
@@ -142,14 +141,13 @@ class OutputSizeObserver:
     def __init__(self) -> None:
         self._kinds = {kind: _Kind() for kind in KINDS}
         self._waiting: deque[Access] = deque(maxlen=_WAITING)
-        self._start_s, self._end_s = inf, 0.0
+        self._window = Window()
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output."""
         if not output.valid:
             return
-        self._start_s = min(self._start_s, output.start_s)
-        self._end_s = max(self._end_s, output.end_s)
+        self._window.add(output.start_s, output.end_s)
         added = self._kinds[CHECKPOINTS if output.checkpoint else PURE_OUTPUTS].add(output)
         left = [access for access in self._waiting if not added.take(access)]
         self._waiting = deque(left, maxlen=_WAITING)
@@ -168,12 +166,7 @@ class OutputSizeObserver:
         seen = {name: kind for name, kind in self._kinds.items() if kind.last}
         count = sum(kind.count for kind in seen.values())
         return OutputSizes(
-            evidence=Evidence(
-                count=count,
-                window_s=self._end_s - self._start_s if count else 0.0,
-                end_s=self._end_s,
-                source="the application's outputs, and DFTracer",
-            ),
+            evidence=self._window.evidence(count, "the application's outputs, and DFTracer"),
             kinds={name: kind.sizes for name, kind in seen.items()},
         )
 
