@@ -9,10 +9,12 @@ import msgspec
 
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
+from ..intents.counters import Counters
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
+from ..intents.job_state import Leader
 from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
-from ..intents.pipeline import Counters, Leader, Pipeline
+from ..intents.pipeline import Pipeline
 from ..intents.rules.derived.interval import users_own
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.parameter import DerivedParameter

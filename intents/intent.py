@@ -58,12 +58,9 @@ class Window:
         """Take in an observation that lasted from `start_s` to `end_s`."""
         self.start_s, self.end_s = min(self.start_s, start_s), max(self.end_s, end_s)
 
-    def evidence(
-        self, count: int, source: str, *, declared: bool = False, is_partial: bool = False
-    ) -> Evidence:
-        """Return the evidence of `count` observations in this time."""
-        window_s = max(0.0, self.end_s - self.start_s)
-        return Evidence(count, window_s, self.end_s, source, declared, is_partial)
+    def evidence(self, count: int, source: str, **more: bool) -> Evidence:
+        """Return the evidence of `count` observations in this time; `more` as in :class:`Evidence`."""
+        return Evidence(count, max(0.0, self.end_s - self.start_s), self.end_s, source, **more)
 
 
 class Intent:

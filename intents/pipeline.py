@@ -17,7 +17,7 @@ from ..goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
-from .counters import Counters, EventFilter
+from .counters import EventFilter
 from .effects import Effect, Observe, RewriteConfig, Tell
 from .events import (
     AllocationObserved,
@@ -46,8 +46,6 @@ from .tune.job_run import JobRun
 
 if TYPE_CHECKING:
     from .tune.tuner import Tuner
-
-__all__ = ["Counters", "Leader", "Pipeline"]
 
 _REMEMBERED_COSTS = 10_000
 _REMEMBERED_LEADERS = 100

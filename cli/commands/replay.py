@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ...daemon.launch.environment import to_follow
 from ...daemon.views import IntentView, intent_views, merged
+from ...intents.counters import Counters
 from ...intents.events import Values
 from ...intents.observe.faults.redundancy import FLOORS
-from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView, why_nothing
 from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter

@@ -7,8 +7,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...daemon.views import ClusterView, MemberView, StatusView
+from ...intents.job_state import Leader
 from ...intents.observe.nodes import NodeEvidence
-from ...intents.pipeline import Leader
 from ...units import bytes_text, count_text
 from .tables import plain_table
 

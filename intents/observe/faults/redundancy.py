@@ -3,7 +3,7 @@
 import msgspec
 
 from ....units import count_text
-from ...events import Durability, SettingsObserved, Values
+from ...events import SettingsObserved, Values
 from ...intent import Evidence, Intent
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
@@ -109,21 +109,6 @@ def declared_floor(job: SettingsObserved) -> str:
     one = "XOR" if job.nodes > _PARTNERS else "PARTNER"
     by_losses = ("SINGLE", one)[losses] if losses <= 1 else "RS"
     return named if named and keeps_floor(named, by_losses) else by_losses
-
-
-def unknown_floor(job: SettingsObserved) -> str:
-    """Return the warning about a declared floor that does not exist, or an empty text."""
-    if not job.floor or job.floor.upper() in FLOORS:
-        return ""
-    known = ", ".join(sorted(FLOORS))
-    return f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
-
-
-def unknown_durability(job: SettingsObserved) -> str:
-    """Return the warning about a declared durability that does not exist, or an empty text."""
-    if not job.durability or job.durability in (each.value for each in Durability):
-        return ""
-    return f"durability {job.durability!r} is not one of {', '.join(Durability)}; it counts as not declared"
 
 
 def effective(scheme: str, nodes: int) -> str:
