@@ -15,7 +15,8 @@ WRITERS_A_TARGET = 4
 """The sources' "a few"."""
 INTERVAL_SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"
 
-_INIT, _START, _BETWEEN, _END = Phase
+_INIT, _START = Phase.INIT, Phase.START_OUTPUT
+_BETWEEN, _END = Phase.BETWEEN_OUTPUTS, Phase.FINALIZE
 _JOB, _NODE, _KIND = Scope.JOB, Scope.NODE, Scope.OUTPUT_KIND
 _LIVE, _REINIT, _LAUNCH, _RANK0 = Mutability.LIVE, Mutability.REINIT, Mutability.LAUNCH, Mutability.RANK0
 
