@@ -133,7 +133,7 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
-        self._allocation.recall(self._pipeline.observers.allocation)
+        self._allocation.recall(self._pipeline.allocation)
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
             self.publish()
@@ -353,11 +353,9 @@ class Daemon:
             return
         self._is_probe_due = False
         pipeline, probes = self._pipeline, self._probes
-        is_probed = pipeline.observers.nodes.is_probed(self._options.paths.host)
+        is_probed = pipeline.is_probed(self._options.paths.host)
         rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
-        found = (
-            None if pipeline.observers.targets or not self._role.decides else probes.find_targets(job, now)
-        )
+        found = None if pipeline.targets or not self._role.decides else probes.find_targets(job, now)
         for failed in (rates, found):
             if failed is not None:
                 self._role.seen_here(failed)

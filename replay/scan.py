@@ -371,7 +371,7 @@ class _Part:
         if self._scanner is not None:
             self._scanner.clear()
             self._scanner.bin_ns = BIN_NS
-        places, names, hosts = self._decoder.explained()
+        places, hosts = self._decoder.explained()
         bin_s = self._rows.bin_ns // BIN_NS
         table = TraceTable(bin_s=bin_s)
         for row, amount, is_known in self._rows.take_rows():
@@ -385,7 +385,7 @@ class _Part:
             table,
             spans=tuple(sorted(_spans(self._digests, hosts))),
             places=places,
-            hosts=names,
+            hosts=self._decoder.host_names(),
             processes=tuple(sorted((hosts.get(pid, ""), pid) for pid in self._pids())),
             start_s=min((digest.start_s for digest in digests), default=0.0),
             end_s=max((digest.end_s for digest in digests), default=0.0),

@@ -135,11 +135,15 @@ class TraceDecoder:
         """Number of checkpoint spans since the last take."""
         return len(self._spans)
 
-    def explained(self) -> tuple[dict[str, str], dict[str, str], dict[int, str]]:
-        """Return the places of hashed files, the names of hashed hosts, and the host or hash of each pid."""
+    def explained(self) -> tuple[dict[str, str], dict[int, str]]:
+        """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
         places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
+        return places, self._processes.hosts()
+
+    def host_names(self) -> dict[str, str]:
+        """Return the names of hosts behind their hashes."""
         names = self._processes.host_names
-        return places, {key: names[key] for key in names.hashes()}, self._processes.hosts()
+        return {key: names[key] for key in names.hashes()}
 
     @property
     def is_ordered(self) -> bool:
