@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ...daemon.launch.environment import to_follow
 from ...daemon.views import IntentView, intent_views, merged
+from ...intents.counters import Counters
 from ...intents.events import Values
 from ...intents.observe.faults.redundancy import FLOORS
-from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView, why_nothing
 from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter
@@ -137,8 +137,8 @@ def replay_view(replayed: Replayed) -> ReplayView:
         files=summary.files,
         lines=summary.lines,
         span_s=replayed.end_s - replayed.start_s,
-        processes=len(pipeline.processes),
-        hosts=len({host for host, _ in pipeline.processes}),
+        processes=len(pipeline.observers.workflow.processes),
+        hosts=len({host for host, _ in pipeline.observers.workflow.processes}),
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
         checkpoints_from=replayed.checkpoints_from,
         counters=pipeline.counters,

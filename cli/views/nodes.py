@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from ...daemon.views import ClusterView, MemberView, StatusView
+from ...intents.job_state import Leader
 from ...intents.observe.nodes import NodeEvidence
-from ...intents.pipeline import Leader
 from ...units import bytes_text, count_text
 from .table import TextTable
 
