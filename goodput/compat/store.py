@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import logging
 import os
 import weakref
 from collections.abc import Mapping
@@ -11,9 +12,10 @@ import msgspec
 
 from ..log.line_log import DIRECTORY_VARIABLE, log_path
 from ..log.line_writer import LineWriter, release, shared_writer
-from ..log.machine import tell, utc_now
 
 Entry: TypeAlias = dict[str, object]
+
+_log = logging.getLogger("scrtune.goodput")
 
 _CHUNK_BYTES = 1 << 15
 """Understood at once: a thread that reads a long log holds up no other for longer than these take."""
@@ -21,6 +23,16 @@ _READ_WAITS_S = 0.5
 """A monitor whose stop is waited for a second shall have time to write what there is."""
 _ENTRY = msgspec.json.Decoder(Entry)
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def utc_now() -> dt.datetime:
+    """Return the time, with its zone."""
+    return dt.datetime.now(dt.timezone.utc)
+
+
+def tell(text: str) -> None:
+    """Warn who runs the job."""
+    _log.warning("%s", text)
 
 
 @runtime_checkable

@@ -17,19 +17,17 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
-from scrtune.goodput.compat.columns import Customs, window_of
+from scrtune.goodput.compat.columns import window_of
 from scrtune.goodput.compat.goodput_utils import BadputType
 from scrtune.goodput.compat.job import CompatJob, EntryReader
 from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
 from scrtune.goodput.compat.step_times import step_times_s
 from scrtune.goodput.compat.store import LocalLog
-from scrtune.goodput.compat.table import EventTable
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -277,17 +275,24 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     """Looked up where steps follow each other in time: the same as asking each step about each event."""
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
-    counted = np.array([step % 3 != 0 for step in range(len(starts) - 1)], dtype=bool)
-    table = EventTable(
-        Interval(kind="custom", start_s=start_s, end_s=end_s, name=name) for start_s, end_s, name in customs
+    account = compat_account(
+        [
+            JobStarted(time_s=0),
+            *(Interval(kind="custom", start_s=start, end_s=end, name=name) for start, end, name in customs),
+            *(StepStarted(step=step, time_s=start_s) for step, start_s in enumerate(starts)),
+        ],
+        now=1e4,
     )
-    by_step_s, by_name_s = Customs(table.rows().intervals("custom")).within(np.array(starts), counted)
     expected = [
-        sum(end - start for start, end, _ in customs if begin <= start and end <= until) if counts else 0
-        for (begin, until), counts in zip(pairwise(starts), counted, strict=True)
+        (name, end - start)
+        for begin, until in pairwise(starts)
+        for start, end, name in customs
+        if begin <= start and end <= until
     ]
-    assert by_step_s.tolist() == pytest.approx(expected)
-    assert sum(by_name_s.values()) == pytest.approx(sum(expected))
+    found = account.badput_s[BadputType.CUSTOM_BADPUT_EVENTS]
+    assert isinstance(found, dict)
+    assert list(found) == list(dict.fromkeys(name for name, _ in expected))
+    assert sum(found.values()) == pytest.approx(sum(spent_s for _, spent_s in expected))
 
 
 values = st.one_of(
@@ -430,11 +435,10 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
     entries = [msgspec.to_builtins(event) for event in events]
     understood = EntryReader("").read(entries)
     job = CompatJob(ListStore(entries), "")
-    job.read_on()
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
-            lambda: window_of(job.table.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
+            lambda: window_of(job.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
             lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
