@@ -85,9 +85,9 @@ def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool 
     raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
     """
     from .columns import account_of  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-    from .table import EventTable  # noqa: PLC0415
+    from .table import rows_of  # noqa: PLC0415
 
-    return account_of(EventTable(events).rows(), now, elastic=elastic)
+    return account_of(rows_of(events), now, elastic=elastic)
 
 
 def compat_window(
@@ -99,6 +99,6 @@ def compat_window(
     :class:`CompatError` if there are no two moments, or more productive time than that.
     """
     from .columns import window_of  # noqa: PLC0415
-    from .table import EventTable  # noqa: PLC0415
+    from .table import rows_of  # noqa: PLC0415
 
-    return window_of(EventTable(events).rows((start_s, end_s)), elastic=elastic)
+    return window_of(rows_of(events, (start_s, end_s)), elastic=elastic)

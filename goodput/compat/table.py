@@ -32,6 +32,7 @@ from ..validation import span
 Seconds: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 Span: TypeAlias = tuple[float, float]
+Columns: TypeAlias = tuple[Whole, Whole, Seconds, Seconds]
 
 
 class _Kind(IntEnum):
@@ -88,16 +89,13 @@ class Intervals:
 
 
 class EventTable:
-    """Takes events in, by arrival; those of a :class:`~..job_events.JobEvents` it is made of by time."""
+    """Takes events in, in their order of arrival."""
 
     def __init__(self, events: Iterable[GoodputEvent] = ()) -> None:
         self.slices: list[SlicesObserved] = []
+        self.keys: dict[tuple[str, str], int] = {}
         self._whats, self._times_s = array("q"), array("d")  # of a row kind and number, start and end
-        self._keys: dict[tuple[str, str], int] = {}
-        if isinstance(events, JobEvents):
-            self._take_columns(events)
-        else:
-            self.extend(events)
+        self.extend(events)
 
     def extend(self, events: Iterable[GoodputEvent]) -> None:
         """Take in the next events."""
@@ -105,31 +103,19 @@ class EventTable:
             self._whats.extend(self._what(event))
             self._times_s.extend(span(event))
 
-    def rows(self, window: Span | None = None) -> "Rows":
-        """Return what was taken in, or what of it is after the start of a window and up to its end."""
+    def columns(self) -> Columns:
+        """Return kinds, numbers, starts and ends of the rows."""
         # copies: an array whose memory is looked at cannot grow
         whats, times_s = np.array(self._whats).reshape(-1, 2), np.array(self._times_s).reshape(-1, 2)
-        if window is not None:
-            inside = (window[0] < times_s[:, 0]) & (times_s[:, 0] <= window[1])
-            whats, times_s = whats[inside], times_s[inside]
-        return Rows(whats, times_s, list(self._keys))
+        return whats[:, 0], whats[:, 1], times_s[:, 0], times_s[:, 1]
 
-    def _take_columns(self, events: JobEvents) -> None:
-        self.extend(events.others)
-        for (kind, name, _), borders in events.borders.items():
-            kinds = np.where(borders.begins, _Kind.BEGIN, _Kind.END)
-            self._append(kinds, self._key(kind, name), borders.times_s)
-        for numbers, starts_s in step_columns(events):
-            self._append(_Kind.STEP, numbers, starts_s)
-        order = np.argsort(np.array(self._times_s)[::2], kind="stable")
-        for columns in (self._whats, self._times_s):
-            columns[:] = array(columns.typecode, np.array(columns).reshape(-1, 2)[order].tobytes())
+    def rows(self, window: Span | None = None) -> "Rows":
+        """Return what was taken in, or what of it is after the start of a window and up to its end."""
+        return Rows(self.columns(), list(self.keys), window)
 
-    def _append(self, kinds: Whole | _Kind, numbers: "array[int] | int", times_s: "array[float]") -> None:
-        whats = np.empty((len(times_s), 2), np.int64)
-        whats[:, 0], whats[:, 1] = kinds, numbers
-        self._whats.frombytes(whats.tobytes())
-        self._times_s.frombytes(np.repeat(times_s, 2).tobytes())
+    def key(self, kind: str, name: str) -> int:
+        """Return the number of intervals of that kind and name."""
+        return self.keys.setdefault((kind, name.upper() if kind == "custom" else name), len(self.keys))
 
     def _what(self, event: GoodputEvent) -> tuple[int, int]:
         kind = _KINDS.get(type(event), _Kind.OTHER)
@@ -137,17 +123,32 @@ class EventTable:
             case StepStarted() | StepCompleted():
                 return kind, event.step
             case IntervalStarted() | IntervalEnded() | Interval():
-                return kind, self._key(event.kind, event.name)
+                return kind, self.key(event.kind, event.name)
             case OutputCompleted(checkpoint=True):
-                return _Kind.WHOLE, self._key("checkpoint_save", "")
+                return _Kind.WHOLE, self.key("checkpoint_save", "")
             case RestartCompleted():
-                return _Kind.WHOLE, self._key("checkpoint_restore", "")
+                return _Kind.WHOLE, self.key("checkpoint_restore", "")
             case SlicesObserved():
                 self.slices.append(event)
         return kind, 0
 
-    def _key(self, kind: str, name: str) -> int:
-        return self._keys.setdefault((kind, name.upper() if kind == "custom" else name), len(self._keys))
+
+def rows_of(events: Iterable[GoodputEvent], window: Span | None = None) -> "Rows":
+    """Return the rows of events in this order, those of a :class:`~..job_events.JobEvents` by time."""
+    if not isinstance(events, JobEvents):
+        return EventTable(events).rows(window)
+    table = EventTable(events.others)
+    pieces = [table.columns()]
+    for (kind, name, _), borders in events.borders.items():
+        times_s = np.array(borders.times_s)
+        kinds = np.where(borders.begins, _Kind.BEGIN, _Kind.END)
+        pieces.append((kinds, np.full(len(kinds), table.key(kind, name)), times_s, times_s))
+    for numbers, starts_s in step_columns(events):
+        times_s = np.array(starts_s)
+        pieces.append((np.full(len(times_s), _Kind.STEP.value), np.array(numbers), times_s, times_s))
+    kinds, all_numbers, starts, ends = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return Rows((kinds[order], all_numbers[order], starts[order], ends[order]), list(table.keys), window)
 
 
 def step_columns(events: JobEvents) -> Iterator[tuple["array[int]", "array[float]"]]:
@@ -165,9 +166,13 @@ class Rows:
     start of the job, or to -inf.
     """
 
-    def __init__(self, whats: Whole, times_s: Seconds, keys: list[tuple[str, str]]) -> None:
-        self._kinds, self._numbers, self._keys = whats[:, 0], whats[:, 1], keys
-        self.starts_s, self._ends_s = times_s[:, 0], times_s[:, 1]
+    def __init__(self, columns: Columns, keys: list[tuple[str, str]], window: Span | None = None) -> None:
+        if window is not None:
+            starts_s = columns[2]
+            inside = (window[0] < starts_s) & (starts_s <= window[1])
+            columns = columns[0][inside], columns[1][inside], starts_s[inside], columns[3][inside]
+        self._kinds, self._numbers, self.starts_s, self._ends_s = columns
+        self._keys = keys
         self._step_rows = np.flatnonzero(self._kinds == _Kind.STEP)
         self.steps, self.times_s = self._numbers[self._step_rows], self.starts_s[self._step_rows]
         started_s, ended_s = (
