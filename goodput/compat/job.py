@@ -21,34 +21,11 @@ _PIECE = 256
 _KEYS_OF_A_STEP = {"job_name", "step_count", "step_start_time"}
 
 
-class EntryReader:
-    """Turns entries into events, in order. `job_name` leaves out other jobs' entries; "" takes all.
+def events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
+    """Return all that an entry says; an event of our own log (with a `type`) is taken as it is.
 
-    Events of our own logs (with a `type`) are taken as they are. What cannot be understood is left out and
-    counted in `unread`; `problem` says what the first of it was.
+    Raises NotUnderstoodError, also for one that says nothing.
     """
-
-    def __init__(self, job_name: str = "") -> None:
-        self.unread = 0
-        self.problem = ""
-        self._job_name = job_name
-
-    def read(self, entries: Iterable[Mapping[str, object]]) -> list[GoodputEvent]:
-        """Return the events of these entries."""
-        events: list[GoodputEvent] = []
-        for entry in entries:
-            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
-                continue
-            try:
-                events += _events_of(entry)
-            except NotUnderstoodError as error:
-                self.unread += 1
-                self.problem = self.problem or str(error)
-        return events
-
-
-def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
-    """Return all that an entry says. Raises NotUnderstoodError, also for one that says nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
     if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
         # most of a log: looking for all that an entry may say takes four times as long
@@ -62,16 +39,19 @@ def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
 
 
 class CompatJob:
-    """The job `job_name` of the log `store`, without what is older than `retention` (a number is seconds).
+    """The job `job_name` ("": all) of the log `store`, without what is older than `retention`.
 
-    One thread at a time may use it.
+    A retention that is a number is seconds. Entries that cannot be understood are left out, counted in
+    `unread` and reported once. One thread at a time may use it.
     """
 
     def __init__(self, store: LogStore, job_name: str, retention: dt.timedelta | float | None = None) -> None:
         self.table = EventTable()
-        self._store = store
-        self._reader = EntryReader(encodable(job_name))
+        self.unread = 0
+        self._problem = ""
         self._is_unread_told = False
+        self._store = store
+        self._job_name = encodable(job_name)
         self._position = 0
         age_s = retention.total_seconds() if isinstance(retention, dt.timedelta) else retention
         self._since_s = utc_now().timestamp() - age_s if age_s else -inf
@@ -90,14 +70,23 @@ class CompatJob:
             entries, self._position = self._store.read(before)
             for begin in range(0, len(entries), _PIECE):
                 yield
-                events = self._reader.read(entries[begin : begin + _PIECE])
-                self.table.extend(event for event in events if span(event)[0] >= self._since_s)
-        if self._reader.unread and not self._is_unread_told:  # the numbers are those of a part of the log
+                self._take(entries[begin : begin + _PIECE])
+        if self.unread and not self._is_unread_told:  # the numbers are those of a part of the log
             self._is_unread_told = True
             tell(
-                f"entries of the log that are not understood are left out, {self._reader.unread} so far;"
-                f" the first: {self._reader.problem}"
+                f"entries of the log that are not understood are left out, {self.unread} so far;"
+                f" the first: {self._problem}"
             )
+
+    def _take(self, entries: Iterable[Mapping[str, object]]) -> None:
+        for entry in entries:
+            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
+                continue
+            try:
+                self.table.extend(event for event in events_of(entry) if span(event)[0] >= self._since_s)
+            except NotUnderstoodError as error:
+                self.unread += 1
+                self._problem = self._problem or str(error)
 
     def slice_efficiency(self, total_s: float) -> SliceEfficiency:
         """Return the shares of slices in the `total_s` from the job's start on."""

@@ -148,13 +148,14 @@ class GoodputMonitor:
         cache_dir: str = "/tmp",  # noqa: S108, ARG002  the peer's signature; nothing is written there
         max_logs_retention_period: dt.timedelta | float | None = None,
     ) -> None:
-        self._scalars: _Scalars | None = None
-        if not monitoring_enabled:
-            return
         self._upload_interval_s = max(upload_interval, _SHORTEST_S)
         self._deviation_interval_s = max(step_deviation_interval_seconds, _SHORTEST_S)
         self._with_deviation = include_step_deviation
         self._skip_final_flush = skip_final_flush
+        self._scalars: _Scalars | None = None
+        self._works: dict[str, Work] = {}
+        if not monitoring_enabled:
+            return
         options = gcp_options or GCPOptions()
         if options.enable_gcp_goodput_metrics or options.enable_gcp_step_deviation_metrics:
             tell("nothing is sent to Google Cloud Monitoring: scrtune works without a cloud")
@@ -164,28 +165,26 @@ class GoodputMonitor:
         # nothing that it runs knows the monitor, or that would never be collected and stopped
         self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
         self._scalars.ideal_step_time_s = configured_ideal_step_time
+        self._works = {_GOODPUT: self._scalars.goodput, _DEVIATION: self._scalars.deviations}
         self._uploads = Uploads(job.read_on, final_flush_timeout_seconds)
         weakref.finalize(self, self._uploads.stop_all, once_more=not skip_final_flush)
 
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
-        if self._scalars is not None:
-            self._start(_GOODPUT, self._scalars.goodput, self._upload_interval_s)
+        self._start(_GOODPUT, self._upload_interval_s)
 
     def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write them a last time and stop."""
-        if self._scalars is not None:
-            self._stop(_GOODPUT, self._scalars.goodput, skip_final_flush)
+        self._stop(_GOODPUT, skip_final_flush)
 
     def start_step_deviation_uploader(self) -> None:
         """Write how far each step is from the ideal one, if `include_step_deviation`."""
-        if self._scalars is not None and self._with_deviation:
-            self._start(_DEVIATION, self._scalars.deviations, self._deviation_interval_s)
+        if self._with_deviation:
+            self._start(_DEVIATION, self._deviation_interval_s)
 
     def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write the rest and stop."""
-        if self._scalars is not None:
-            self._stop(_DEVIATION, self._scalars.deviations, skip_final_flush)
+        self._stop(_DEVIATION, skip_final_flush)
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: list[int]) -> None:
         """Write goodput and badput of the last so many seconds, for each of these windows.
@@ -193,13 +192,13 @@ class GoodputMonitor:
         To TensorBoard: the peer sends them to Google Cloud Monitoring only.
         """
         if self._scalars is not None:
-            work = partial(self._scalars.rolling, tuple(rolling_windows_seconds))
-            self._start(_ROLLING, work, self._upload_interval_s)
+            self._works[_ROLLING] = partial(self._scalars.rolling, tuple(rolling_windows_seconds))
+        self._start(_ROLLING, self._upload_interval_s)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write them a last time and stop. Without a start there are no windows to write."""
-        if self._scalars is not None:
-            self._stop(_ROLLING, None, skip_final_flush)
+        self._works.pop(_ROLLING, None)
+        self._stop(_ROLLING, skip_final_flush)
 
     def start_goodput_interval_uploader(self, window_size_seconds: int) -> None:
         """Start one rolling window, as earlier versions of the peer call it."""
@@ -209,13 +208,15 @@ class GoodputMonitor:
         """Stop it."""
         self.stop_rolling_window_goodput_uploader()
 
-    def _start(self, name: str, work: Work, interval_s: float) -> None:
-        if not self._uploads.start(name, work, interval_s):
+    def _start(self, name: str, interval_s: float) -> None:
+        work = self._works.get(name)
+        if work is not None and not self._uploads.start(name, work, interval_s):
             tell(f"the {name} runs already")
 
-    def _stop(self, name: str, work: Work | None, skip_final_flush: bool | None) -> None:
-        skip = self._skip_final_flush if skip_final_flush is None else skip_final_flush
-        self._uploads.stop(name, work, once_more=not skip)
+    def _stop(self, name: str, skip_final_flush: bool | None) -> None:
+        if self._works:
+            skip = self._skip_final_flush if skip_final_flush is None else skip_final_flush
+            self._uploads.stop(name, self._works.get(name), once_more=not skip)
 
 
 class ElasticGoodputMonitor(GoodputMonitor):
