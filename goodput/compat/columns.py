@@ -18,8 +18,22 @@ from .table import Intervals, Rows, Seconds, Span, Whole
 
 _ROUNDING_S = 1e-5
 """Sums of up to millions of steps, each to the microsecond, may be so much too large."""
-_WASTED = BadputType.WASTED_PROGRESS_FROM_DISRUPTION
 _PAIRED = {"device_init": BadputType.TPU_INITIALIZATION, "training_prep": BadputType.TRAINING_PREP}
+_CHECKPOINTS = {
+    "checkpoint_save": BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
+    "checkpoint_restore": BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
+}
+_ORDER = [
+    BadputType.DATA_LOADING_SYNC,
+    *_PAIRED.values(),
+    BadputType.DATA_LOADING_ASYNC,
+    *_CHECKPOINTS.values(),
+    BadputType.PROGRAM_STARTUP,
+    BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
+    BadputType.CUSTOM_BADPUT_EVENTS,
+    BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
+]
+"""In which the peer comes to badput, segment by segment."""
 _ELASTIC = {
     "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
     "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
@@ -193,17 +207,16 @@ class _Steps:
 class _Pass:
     """One pass over the rows of a job, as if the time in `left_out` had not been.
 
-    With None nothing is left out, and the peer's rules are others. What it finds has the place in the answer
-    at which the peer comes to it first: the segment, and the turn there.
+    With None nothing is left out, and the peer's rules are others.
     """
 
     def __init__(self, rows: Rows, left_out: Sequence[Span] | None = None) -> None:
         self._rows, self._left_out, self._is_whole = rows, left_out, left_out is None
         self._segments = len(rows.first)
         self._excluded_s = [np.zeros(1)]
-        self._found: list[tuple[int, int, BadputType, float | dict[str, float]]] = []
-        self._max_step, self._last_step = 0, int(rows.resumed_at[-1]) if self._segments else 0
+        self._found: list[tuple[float, float, BadputType, float | dict[str, float]]] = []
         self._productive_s = 0.0
+        self._max_step, self._last_step = 0, int(rows.resumed_at[-1]) if self._segments else 0
         loads = rows.intervals("data_loading")
         loads_s = self._rest_s(loads.starts_s, loads.ends_s)
         self._take_steps()
@@ -229,10 +242,15 @@ class _Pass:
         )
 
     def _find(
-        self, segments: Whole | list[int], turn: int, badput: BadputType, spent_s: float | dict[str, float]
+        self,
+        segments: Whole | list[int],
+        badput: BadputType,
+        spent_s: float | dict[str, float],
+        later: float = 0.0,
     ) -> None:
+        """Note what was spent, and where the peer comes to it first: that is its place in the answer."""
         if len(segments):
-            self._found.append((int(segments[0]), turn, badput, spent_s))
+            self._found.append((segments[0], _ORDER.index(badput) + later, badput, spent_s))
 
     def _rest_s(self, starts_s: Seconds, ends_s: Seconds) -> Seconds:
         """Return how long each interval lasted, without what is left out."""
@@ -243,40 +261,46 @@ class _Pass:
         return np.asarray(np.maximum(0.0, ends_s - starts_s - excluded_s), dtype=float)
 
     def _take_steps(self) -> None:
+        """Count steps, what of them was for nothing, and custom events."""
         # work that went on at step 0 has no segment before it
         used = self._rows.resumed_at != 0 if self._is_whole else np.ones(self._segments, dtype=bool)
         steps = _Steps(self._rows, used)
         lasted_s = self._take_recovery(steps)
         wasted_s = lasted_s if self._is_whole else np.maximum(0.0, lasted_s)
-        self._find(np.flatnonzero(used), 7, _WASTED, _sum(steps.sums(wasted_s, ~steps.kept)))
+        self._find(
+            np.flatnonzero(used),
+            BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
+            _sum(steps.sums(wasted_s, ~steps.kept)),
+        )
         without = steps.without_inside if self._is_whole else steps.without_overlaps
         lasted_s, customs_s = without(self._rows.intervals("custom").lasting, lasted_s)
-        took_s = np.maximum(0.0, lasted_s)
+        counted = steps.segment[steps.counts]
+        self._find(counted, BadputType.CUSTOM_BADPUT_EVENTS, customs_s)
+        took_s = self._take_startup(steps, counted, np.maximum(0.0, lasted_s))
+        self.took_s = steps.numbers[steps.counts], took_s[steps.counts]
+        """Steps that count, and what they took, the first one of a segment without its startup."""
+        reached = self.took_s[0][np.diff(counted, append=-1) != 0].tolist()
+        if not self._is_whole:
+            self._max_step = max([0, *reached])
+        elif self._segments - 1 in counted[-1:]:
+            self._max_step = reached[-1]
+
+    def _take_startup(self, steps: _Steps, counted: Whole, took_s: Seconds) -> Seconds:
+        """Take the program's start off each segment's first step: its excess over the mean of the others."""
         lowest, others = steps.counts & steps.is_lowest, steps.counts & ~steps.is_lowest
         count = steps.sums(np.ones(len(took_s)), others)
         all_s, lowest_s = steps.sums(took_s, steps.counts), steps.sums(took_s, lowest)
-        # the first step's excess over the mean of the others
         startup_s = np.maximum(0.0, lowest_s - (all_s - lowest_s) / np.maximum(count, 1.0)) * (count > 0)
-        productive_s = all_s - startup_s
-        if not self._is_whole:
-            took_s[lowest] -= startup_s[steps.segment[lowest]]
-            productive_s = steps.sums(took_s, steps.counts)
+        took_s[lowest] -= startup_s[steps.segment[lowest]]
+        productive_s = all_s - startup_s if self._is_whole else steps.sums(took_s, steps.counts)
         self._productive_s = _sum(productive_s)
-        segments = steps.segment[steps.counts]
         # there, a segment of one step comes in another order
-        is_late = self._is_whole and not count[segments[:1]].any()
-        self._find(segments, 9 if is_late else 6, BadputType.PROGRAM_STARTUP, _sum(startup_s))
-        self._find(segments, 8, BadputType.CUSTOM_BADPUT_EVENTS, customs_s)
-        numbers = steps.numbers[steps.counts]
-        reached = numbers[np.diff(segments, append=-1) != 0]
-        if not self._is_whole:
-            self._max_step = max([0, *reached.tolist()])
-        elif len(segments) and segments[-1] == self._segments - 1:
-            self._max_step = int(reached[-1])
-        self.took_s = numbers, took_s[steps.counts]
+        is_late = self._is_whole and not count[counted[:1]].any()
+        self._find(counted, BadputType.PROGRAM_STARTUP, _sum(startup_s), later=2.5 if is_late else 0.0)
+        return took_s
 
     def _take_recovery(self, steps: _Steps) -> Seconds:
-        """Return how long steps lasted, without what is left out of them, and of the recovery behind them."""
+        """Count the recoveries behind segments; return how long steps lasted, without what is left out."""
         start_s, end_s = self._rows.recovery
         left_out = self._left_out or ()
         in_steps_s = _overlaps_s(steps.starts_s, steps.ends_s, left_out)
@@ -285,7 +309,7 @@ class _Pass:
         self._excluded_s.append(np.column_stack(by_segment_s).ravel())
         recovered = np.flatnonzero(start_s < end_s)
         recovery_s = np.maximum(0.0, end_s - start_s - in_recovery_s)[recovered]
-        self._find(recovered, 10, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, _sum(recovery_s))
+        self._find(recovered, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, _sum(recovery_s))
         return steps.ends_s - steps.starts_s - in_steps_s
 
     def _take_last_step(self) -> None:
@@ -293,8 +317,8 @@ class _Pass:
         rows = self._rows
         if self._segments and rows.job_end_s is not None:
             first = rows.first[-1]
-            begun_s = rows.times_s[first + np.argmax(rows.steps[first:])]
-            self._productive_s += float(self._rest_s(np.array([begun_s]), np.array([rows.job_end_s]))[0])
+            begun_s = rows.times_s[[first + np.argmax(rows.steps[first:])]]
+            self._productive_s += float(self._rest_s(begun_s, np.array([rows.job_end_s]))[0])
             self._max_step = self._last_step
 
     def _take_intervals(self, loads: Intervals, loads_s: Seconds) -> None:
@@ -307,21 +331,20 @@ class _Pass:
         sync_s = _sum(loads_s[changes[:-1]])
         if self._is_whole:
             sync_s += _sum(loads_s[changes[1:] & (loads.segment < self._segments - 1)])
-        self._find(loads.segment, 0, BadputType.DATA_LOADING_SYNC, sync_s)
+        self._find(loads.segment, BadputType.DATA_LOADING_SYNC, sync_s)
         # the peer comes to these before the last segment, or behind it
         segment = [max(0, self._segments - 1) if self._is_whole else self._segments]
-        for turn, (kind, badput) in enumerate(_PAIRED.items(), 1):
+        for kind, badput in _PAIRED.items():
             pairs = self._rows.intervals(kind)
-            self._find(segment, turn, badput, _sum(self._rest_s(pairs.starts_s, pairs.ends_s)))
+            self._find(segment, badput, _sum(self._rest_s(pairs.starts_s, pairs.ends_s)))
         async_s = _sum(loads_s) - sync_s
         if self._is_whole:
             async_s += _sum(self._rows.intervals("data_loading_async").lengths_s)
-            save_s = _mean_by_name(self._rows.intervals("checkpoint_save"))
-            restore_s = _mean_by_name(self._rows.intervals("checkpoint_restore"))
-            self._productive_s -= save_s if self._segments else 0.0
-            self._find(segment, 4, BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME, save_s)
-            self._find(segment, 5, BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME, restore_s)
-        self._find(segment, 3, BadputType.DATA_LOADING_ASYNC, async_s)
+            for kind, badput in _CHECKPOINTS.items():
+                self._find(segment, badput, _mean_by_name(self._rows.intervals(kind)))
+            if self._segments:  # saves are within steps
+                self._productive_s -= _mean_by_name(self._rows.intervals("checkpoint_save"))
+        self._find(segment, BadputType.DATA_LOADING_ASYNC, async_s)
 
 
 def _elastic_s(rows: Rows) -> BadputTimes:

@@ -5,7 +5,7 @@ import datetime as dt
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -52,12 +52,14 @@ class LogStore(Protocol):
 class PeerLogger(Protocol):
     """What users of the peer pass as `cloud_logger`: their tests, mostly.
 
-    Reading returns entries, and of the last one its time and its id, or None; with these given as
-    `last_entry_info`, and times as `start_time` and `end_time`, only what came later.
+    With the last entry's time and id as `last_entry_info`, reading returns what came later.
     """
 
-    write_cloud_logging_entry: Callable[[Entry], None]
-    read_cloud_logging_entries: Callable[..., tuple[list[Entry], tuple[Any, Any] | None]]
+    def write_cloud_logging_entry(self, entry: Entry) -> None:
+        """Add an entry at the end."""
+
+    def read_cloud_logging_entries(self, *args: Any, **named: Any) -> tuple[list[Entry], Any]:
+        """Return entries, and of the last one its time and its id, or None."""
 
 
 def store_of(logger: LogStore | PeerLogger | None, logger_name: str) -> LogStore:
