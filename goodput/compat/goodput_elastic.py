@@ -1,26 +1,8 @@
 """The peer's module `goodput_elastic`."""
 
-from .goodput import (
-    _JOB_NAME,
-    _TPU_INIT_END_TIME,
-    _TPU_INIT_START_TIME,
-    _TRAINING_PREPARATION_END_TIME,
-    _TRAINING_PREPARATION_START_TIME,
-    ElasticGoodputCalculator,
-    ElasticGoodputRecorder,
-    GoodputRecorder,
-)
+from .goodput import _JOB_NAME, ElasticGoodputCalculator, ElasticGoodputRecorder, GoodputRecorder
 
-__all__ = [
-    "_JOB_NAME",
-    "_TPU_INIT_END_TIME",
-    "_TPU_INIT_START_TIME",
-    "_TRAINING_PREPARATION_END_TIME",
-    "_TRAINING_PREPARATION_START_TIME",
-    "ElasticGoodputCalculator",
-    "ElasticGoodputRecorder",
-    "GoodputRecorder",
-]
+__all__ = ["_JOB_NAME", "ElasticGoodputCalculator", "ElasticGoodputRecorder", "GoodputRecorder"]
 
 # keys of entries, under the names that the peer's users read raw entries by
 _ACTIVE_SLICES = "active_slices"

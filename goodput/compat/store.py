@@ -173,16 +173,13 @@ class LocalLog:
     def _entries(self, text: bytes) -> list[Entry]:
         with contextlib.suppress(*_NO_JSON):
             return _ENTRY.decode_lines(text)
-        return [entry for line in text.split(b"\n") if (entry := self._entry(line)) is not None]
-
-    def _entry(self, line: bytes) -> Entry | None:
-        if not line.strip():
-            return None
-        try:
-            return _ENTRY.decode(line)
-        except _NO_JSON:
-            self.unread += 1
-            return None
+        entries = []
+        for line in filter(bytes.strip, text.split(b"\n")):
+            try:
+                entries.append(_ENTRY.decode(line))
+            except _NO_JSON:
+                self.unread += 1
+        return entries
 
 
 def _line(entry: Mapping[str, object]) -> bytes:
