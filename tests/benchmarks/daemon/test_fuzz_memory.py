@@ -1,4 +1,4 @@
-"""What a daemon keeps of messages at random: the short form of benchmarks/fuzz_memory.py."""
+"""What a daemon keeps of messages at random: the short form of benchmarks/daemon/fuzz_memory.py."""
 
 import gc
 import sys
@@ -11,9 +11,9 @@ from scrtune.daemon.ingest import Ingest
 from scrtune.daemon.journal.journal import apply_event
 from scrtune.intents.pipeline import Pipeline
 
-sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are no part of the package
+sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
 
-from benchmarks.fuzz_memory import messages
+from benchmarks.daemon.fuzz_memory import messages
 
 MESSAGES = 2000
 MOST_BYTES_A_MESSAGE = 500

@@ -1,6 +1,6 @@
 """What the intents keep of very many events: resident memory over 100 million traced calls.
 
-    python benchmarks/intent_memory.py [--json] [--events 100000000]
+    python benchmarks/daemon/intent_memory.py [--json] [--events 100000000]
 
 Lines of eight processes that write files of every content go through the forwarder's scanner and decoder into
 the pipeline of a daemon; after every million of them an output ends. One write in fifty has a size of its

@@ -1,6 +1,6 @@
 """How many DFTracer events a second one core decodes and sums up, beside a plain `json.loads` of each line.
 
-Run: python benchmarks/ingest.py [--lines N] [--rounds N] [--json]
+Run: python benchmarks/daemon/ingest.py [--lines N] [--rounds N] [--json]
 """
 
 import json

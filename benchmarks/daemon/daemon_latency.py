@@ -1,6 +1,6 @@
 """How long the real daemon takes to answer, while it is idle and while it is busy.
 
-    python benchmarks/daemon_latency.py [--json] [--seconds 6] [--lines-per-s 200000]
+    python benchmarks/daemon/daemon_latency.py [--json] [--seconds 6] [--lines-per-s 200000]
 
 A daemon process is asked for its recommendation (`docs/wire.md`), first idle, then while a sender
 pushes trace lines at the given rate as the forwarder does, 256 an envelope. Asks alternate in blocks with a

@@ -1,6 +1,6 @@
 """What share of a core it takes to have a job watched, at one snapshot a second.
 
-    python benchmarks/monitor_cost.py [--json] [--seconds 60] [--steps 50000] [--steps-per-s 10]
+    python benchmarks/daemon/monitor_cost.py [--json] [--seconds 60] [--steps 50000] [--steps-per-s 10]
 
 Two daemons get the same job side by side: one serves metrics and writes scalars and rows every second, the
 other does nothing of that. Both first hear of --steps steps, then of so many a second. The share is what the

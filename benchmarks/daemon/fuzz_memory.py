@@ -1,6 +1,6 @@
 """What a daemon keeps of messages that make no sense: its resident memory over a million of them.
 
-    python benchmarks/fuzz_memory.py [--json] [--messages 1000000] [--seed 1]
+    python benchmarks/daemon/fuzz_memory.py [--json] [--messages 1000000] [--seed 1]
 
 A daemon process is sent messages at random: events of every type with random fields, bytes of such messages
 changed at random, bytes that are none, broken trace lines, from very many senders. Before them it is told of

@@ -3,7 +3,7 @@
 CPU seconds, of this process: replaying the whole journal, as without a snapshot, against going on from the
 last snapshot; and the bytes of the journal as it is appended to against those when it is packed.
 
-Run: python benchmarks/restart_cost.py [--steps N] [--json]
+Run: python benchmarks/daemon/restart_cost.py [--steps N] [--json]
 """
 
 import json
