@@ -1,26 +1,25 @@
-"""Run periodic tasks on one thread beside an application, and once more at the end."""
+"""Run periodic uploads on one thread beside an application, and once more at the end."""
 
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
-from ..yield_hook import YieldHook
-from .machine import tell
+from .store import tell
 
-_PREPARE_S = 1.0
+_READ_S = 1.0
 _PIECE_S = 0.001
 _SHARE = 0.1
 
-Work = Callable[[YieldHook, bool], None]
-"""What is done, with its yield hook, and with whether it is the last time."""
+Work: TypeAlias = Callable[[bool], Iterator[None]]
+"""Uploads, given whether it is the last time, and yields between small pieces of that."""
 
 
 @dataclass
 class _Upload:
-    """One work, every `interval_s` seconds."""
-
     work: Work
     interval_s: float
     due_s: float
@@ -30,18 +29,17 @@ class _Upload:
 
 
 class Uploads:
-    """Does works in turn, behind a common preparation that is done every second, until they are stopped.
+    """Does works in turn, and `read` before them, every second too, until they are stopped.
 
-    A work calls its :data:`~..yield_hook.YieldHook` between small pieces: the thread then rests, so that it
-    takes a tenth of the time at most; not while somebody waits for a stop. All stops together wait
-    `patience_s` at most (None: as long as it takes), and anew when something was started since. A failure is
-    reported, once while it stays the same, and ends nothing. The thread is a daemon, and ends with the last
-    work; a forked child has none of the works.
+    Between pieces the thread rests, so that it takes a tenth of the time at most; not while somebody waits
+    for a stop: then only what is to be stopped is done to its end. All stops together wait `patience_s` at
+    most (None: as long as it takes), and anew when something was started since. A failure is reported, once
+    while it stays the same, and ends nothing. The thread is a daemon, and ends with the last work; a forked
+    child has none of the works.
     """
 
-    def __init__(self, name: str, prepare: Callable[[YieldHook], None], patience_s: float | None) -> None:
-        self._name = name
-        self._prepare = prepare
+    def __init__(self, read: Callable[[], Iterator[None]], patience_s: float | None) -> None:
+        self._read = read
         self._patience_s = patience_s
         self._begin()
 
@@ -61,7 +59,7 @@ class Uploads:
             if name in self._uploads:
                 return False
             self._left_s = self._patience_s
-            self._add(name, _Upload(work, interval_s, time.monotonic() + interval_s))
+            self._add(name, work, interval_s)
         return True
 
     def stop(self, name: str, work: Work | None, *, once_more: bool) -> bool:
@@ -71,7 +69,7 @@ class Uploads:
         """
         with self._in_this_process():
             if name not in self._uploads and work is not None and once_more:
-                self._add(name, _Upload(work, 0.0, time.monotonic()))
+                self._add(name, work, 0.0)
             stopped = self._hurry_up({name} & self._uploads.keys(), once_more=once_more)
         return self._wait(stopped)
 
@@ -87,6 +85,18 @@ class Uploads:
             self._begin()
         return self._changed
 
+    def _add(self, name: str, work: Work, interval_s: float) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="goodput monitor", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter ends
+                self._thread = None
+                tell(f"{name}: {error}")
+                return
+        self._uploads[name] = _Upload(work, interval_s, time.monotonic() + interval_s)
+        self._changed.notify()
+
     def _hurry_up(self, names: Collection[str], *, once_more: bool) -> dict[str, _Upload]:
         """Somebody waits for these; to be called before the thread can see one that was added just now."""
         stopped = {name: self._uploads[name] for name in names}
@@ -95,18 +105,6 @@ class Uploads:
             self._hurry.set()
         self._changed.notify()
         return stopped
-
-    def _add(self, name: str, upload: _Upload) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as error:  # no more threads, or the interpreter ends
-                self._thread = None
-                tell(f"{name}: {error}")
-                return
-        self._uploads[name] = upload
-        self._changed.notify()
 
     def _wait(self, stopped: dict[str, _Upload]) -> bool:
         for name, upload in stopped.items():
@@ -119,27 +117,19 @@ class Uploads:
 
     def _run(self) -> None:
         self._rested_s = time.thread_time()
-        while True:
-            self._try("reading the log", lambda: self._prepare(self._yield))
+        while self._thread is not None:
+            self._try("reading the log", self._read, to_its_end=True)
             for name, upload in self._due():
                 is_last = upload.is_last
                 if not is_last or upload.once_more:
-                    self._try(name, lambda: upload.work(self._yield, is_last))  # noqa: B023  called at once
+                    self._try(name, partial(upload.work, is_last), to_its_end=is_last)
                 upload.due_s = time.monotonic() + upload.interval_s
                 if is_last:
                     with self._changed:
                         del self._uploads[name]
                     self._told.pop(name, None)
                     upload.done.set()
-            with self._changed:
-                if not any(upload.is_last for upload in self._uploads.values()):
-                    self._hurry.clear()
-                if not self._uploads:
-                    self._thread = None
-                    return
-                if not self._hurry.is_set():
-                    due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
-                    self._changed.wait(max(0.0, min(due_s, _PREPARE_S)))
+            self._wait_or_end()
 
     def _due(self) -> list[tuple[str, _Upload]]:
         """Return what is to be done now; only what somebody waits for, if there is such."""
@@ -148,18 +138,30 @@ class Uploads:
         last = [(name, upload) for name, upload in uploads if upload.is_last]
         return last or [(name, upload) for name, upload in uploads if upload.due_s <= time.monotonic()]
 
-    def _yield(self) -> bool:
-        spent_s = time.thread_time() - self._rested_s
-        if spent_s >= _PIECE_S:
-            self._hurry.wait(spent_s * (1 / _SHARE - 1))
-            self._rested_s = time.thread_time()
-        return self._hurry.is_set()
+    def _wait_or_end(self) -> None:
+        with self._changed:
+            if not any(upload.is_last for upload in self._uploads.values()):
+                self._hurry.clear()
+            if not self._uploads:
+                self._thread = None
+            elif not self._hurry.is_set():
+                due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
+                self._changed.wait(max(0.0, min(due_s, _READ_S)))
 
-    def _try(self, name: str, work: Callable[[], None]) -> None:
+    def _try(self, name: str, work: Callable[[], Iterator[None]], *, to_its_end: bool) -> None:
         try:
-            work()
+            for _ in work():
+                self._rest()
+                if self._hurry.is_set() and not to_its_end:
+                    break
         except Exception as error:  # noqa: BLE001  monitoring never ends a job
             text = f"{name}: {error}"
             if text != self._told.get(name):
                 tell(text)
             self._told[name] = text
+
+    def _rest(self) -> None:
+        spent_s = time.thread_time() - self._rested_s
+        if spent_s >= _PIECE_S:
+            self._hurry.wait(spent_s * (1 / _SHARE - 1))
+            self._rested_s = time.thread_time()
