@@ -9,7 +9,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...replay.scan import user_cache
+from ...replay.cache import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
 from ..ended_jobs import EndedJob, ended_jobs
 from ..options import OneJob, command, option
