@@ -60,6 +60,16 @@ class ThreadSpan(msgspec.Struct, frozen=True, array_like=True):
     epoch: int | None = None
     step: int | None = None
 
+    @property
+    def pid(self) -> tuple[str, int]:
+        """The process: a pid may be on several hosts."""
+        return self.thread[:2]
+
+    @property
+    def tid(self) -> int:
+        """The thread of its process."""
+        return self.thread.tid
+
     def __lt__(self, other: "ThreadSpan") -> bool:
         return self._order < other._order
 
