@@ -8,6 +8,8 @@ process that says its unit of time, hashes of generation 1, which collide) one t
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from ctypes import CDLL
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -30,15 +32,16 @@ from .salvage import Damage
 from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines
 
-BLOCK_BYTES = 1 << 20
-PIECE_BYTES = 128 << 10
-"""Inflated at once; larger buffers are new pages of memory each time."""
+BLOCK_BYTES = 256 << 10
+"""Inflated and scanned at once: it stays in a core's own cache."""
 
 PlacesOf: TypeAlias = Callable[[Mapping[str, str]], Places]
 
-_BLOCKS_A_TAKE = 8
+_BLOCKS_A_TAKE = 32
 _SPANS_A_TAKE = 1000
 _TICK_S = 0.1
+_MALLOC_SETTINGS = {-3: 32 << 20, -1: 256 << 20}
+"""Of mallopt: M_MMAP_THRESHOLD, M_TRIM_THRESHOLD."""
 
 
 class _Block(NamedTuple):
@@ -138,6 +141,7 @@ def file_size(path: Path) -> int:
 
 def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
     """Read `traces` on `count` threads. An interrupt ends all of them early."""
+    _keep_freed_pages()
     failures: list[BaseException] = []
 
     def work(number: int) -> None:
@@ -161,6 +165,14 @@ def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
                 state.stop = True
     if failures:
         raise failures[0]
+
+
+def _keep_freed_pages() -> None:
+    """Let malloc keep what is freed: to get new pages for each block costs a tenth of the whole time."""
+    with suppress(AttributeError, OSError):  # there is no glibc
+        mallopt = CDLL(None).mallopt
+        for name, value in _MALLOC_SETTINGS.items():
+            mallopt(name, value)
 
 
 class _Trace:
@@ -194,13 +206,13 @@ class _Trace:
             self._parts.append(part.table())
 
     def _found_blocks(self) -> Iterator[_Block]:
-        lines_by_source = whole_lines(self.path, self._damage, self._advance, PIECE_BYTES)
+        lines_by_source = whole_lines(self.path, self._damage, self._advance, BLOCK_BYTES)
         for source, found in groupby(lines_by_source, itemgetter(0)):
             files, pieces, size = Names(), list[bytes](), 0
             for _, lines in found:
                 pieces.append(lines)
                 size += len(lines)
-                if size >= BLOCK_BYTES:
+                if size >= BLOCK_BYTES // 2:
                     yield _Block(source, files, b"".join(pieces))
                     pieces, size = [], 0
             if pieces:
