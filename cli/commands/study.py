@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -341,6 +340,8 @@ def _write_parquet(runs: Sequence[Run], path: Path) -> None:
 
 
 def _write_page(found: Study, path: Path) -> None:
+    from importlib.metadata import version  # noqa: PLC0415 - it loads the email package
+
     try:
         from ..html.study import study_page  # noqa: PLC0415 - an extra
     except ModuleNotFoundError as error:
