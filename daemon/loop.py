@@ -17,7 +17,7 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
-from .allocation import AllocationWatch
+from .node.allocation import AllocationWatch
 from .cluster.role import Role
 from .control import Control
 from .executor import Executor
@@ -29,13 +29,13 @@ from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
-from .probe.probes import Probes
+from .node.probes import Probes
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView
 
 if TYPE_CHECKING:
-    from .node import JobNode
+    from .node.observer import JobNode
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -325,7 +325,7 @@ class Daemon:
 
     @cached_property
     def _node(self) -> "JobNode":
-        from .node import JobNode  # noqa: PLC0415 - psutil: an application without SCR has no use for it
+        from .node.observer import JobNode  # noqa: PLC0415 - psutil: an application without SCR has no use for it
 
         return JobNode(self._options.paths)
 

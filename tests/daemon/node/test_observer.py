@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.machine import Machine
-from scrtune.daemon.node import JobNode, NodeObserver, Ranks
+from scrtune.daemon.node.machine import Machine
+from scrtune.daemon.node.observer import JobNode, NodeObserver, Ranks
 from scrtune.intents.events import ProcessUse, SettingsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 from msgspec import structs
 
-from ..client.paths import JobPaths
-from ..intents.events import NodeObserved, ProcessUse, SettingsObserved
+from ...client.paths import JobPaths
+from ...intents.events import NodeObserved, ProcessUse, SettingsObserved
 from .machine import Machine
 
 _MAX_PROCESSES = 1024  # of one job on one node: each costs a few system calls

@@ -20,8 +20,8 @@ from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.options import Monitoring
-from scrtune.daemon.probe import measure
-from scrtune.daemon.probe.measure import (
+from scrtune.daemon.node import measure
+from scrtune.daemon.node.measure import (
     BUDGET_S,
     CHUNK_BYTES,
     MOST_BYTES,
@@ -29,7 +29,7 @@ from scrtune.daemon.probe.measure import (
     Probe,
     unhindered_clock,
 )
-from scrtune.daemon.probe.process import ProbeProcess
+from scrtune.daemon.node.probes import ProbeProcess
 from scrtune.intents.events import SettingsObserved, StorageProbed
 
 WaitUntil = Callable[[Callable[[], object]], None]
