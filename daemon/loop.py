@@ -17,10 +17,10 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
-from .node.allocation import AllocationWatch
 from .cluster.role import Role
 from .control import Control
 from .executor import Executor
+from .heap import keep_small
 from .ingest import Ingest
 from .journal.journal import Journal, apply_event
 from .journal.records import JournalError, JournalReader
@@ -28,8 +28,9 @@ from .journal.snapshot import Snapshots, State, restore
 from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
-from .options import READY, DaemonOptions
+from .node.allocation import AllocationWatch
 from .node.probes import Probes
+from .options import READY, DaemonOptions
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView
@@ -94,6 +95,7 @@ class Daemon:
         Raises :class:`scrtune.daemon.lock.AlreadyRunningError`, :class:`JournalError` and
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
+        keep_small()
         with self._signals.watched() as signals:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):

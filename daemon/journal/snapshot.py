@@ -4,7 +4,6 @@ A snapshot is a shortcut and nothing else: where it does not fit, it is ignored,
 replayed. It fits when the same scrtune wrote it and the journal still has, up to there, what it had.
 """
 
-import ctypes
 import hashlib
 import io
 import logging
@@ -15,7 +14,6 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -25,6 +23,7 @@ from ...client.paths import JobPaths
 from ...goodput.steps.recent import RecentSteps
 from ...intents.pipeline import Pipeline
 from ...scr_config.files import write_atomic
+from ..heap import give_back
 from .journal import apply_event
 from .records import JournalReader, Senders
 
@@ -107,7 +106,7 @@ class Snapshots:
         except OSError as error:
             log.warning("no snapshot could be written: %s; a restart replays more", error.strerror)
         parts.clear()  # else it would be freed only after this
-        _give_back_memory()
+        give_back()
 
 
 def _packed(parts: list[bytes | memoryview]) -> bytes:
@@ -124,12 +123,6 @@ def _unpacked(packed: bytes) -> Iterator[bytearray]:
         (size,) = _LENGTH.unpack_from(content, at)
         at += _LENGTH.size + size
         yield bytearray(content[at - size : at])
-
-
-def _give_back_memory() -> None:
-    """Give back to the system what packing took for a moment; glibc keeps tens of MB of it."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def restore(paths: JobPaths) -> State | None:

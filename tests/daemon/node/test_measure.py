@@ -19,7 +19,6 @@ from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch.environment import ConfigFiles, Job
-from scrtune.daemon.options import Monitoring
 from scrtune.daemon.node import measure
 from scrtune.daemon.node.measure import (
     BUDGET_S,
@@ -30,6 +29,7 @@ from scrtune.daemon.node.measure import (
     unhindered_clock,
 )
 from scrtune.daemon.node.probes import ProbeProcess
+from scrtune.daemon.options import Monitoring
 from scrtune.intents.events import SettingsObserved, StorageProbed
 
 WaitUntil = Callable[[Callable[[], object]], None]
