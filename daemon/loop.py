@@ -24,7 +24,7 @@ from .heap import keep_small
 from .ingest import Ingest
 from .journal.journal import Journal, apply_event
 from .journal.records import JournalError, JournalReader
-from .journal.snapshot import Snapshots, State, restore
+from .journal.snapshot import Snapshots, restore
 from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
@@ -49,8 +49,7 @@ _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 # digests of the trace and observations of the node become rarer with the age of the run, within these bounds
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
-# a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
-SNAPSHOT_EVENTS, _SNAPSHOT_PACE, _SNAPSHOT_WAIT_S = 4096, 20.0, 0.2
+_SNAPSHOT_WAIT_S = 0.2
 _ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
@@ -68,9 +67,6 @@ class Daemon:
         self._parent = Parent(options.parent)
         self._journal: Journal
         self._snapshots = Snapshots(options.paths)
-        self._next_snapshot_s = 0.0
-        self._packed_s: float | None = None
-        """When the journal was packed, until the snapshot of that is taken."""
         self._steps = RecentSteps()
         self._pipeline = Pipeline()
         self._ingest = Ingest()
@@ -151,37 +147,14 @@ class Daemon:
             if (job := self._pipeline.job) is not None:
                 self._ingest.learn(job)
         self._control = Control(
-            self._pipeline,
-            self._executor,
-            self._options,
-            handle=self.handle,
-            complete=self._complete,
+            self._pipeline, self._executor, self._options, handle=self.handle, complete=self._complete
         )
         self._control.elsewhere = lambda: self._role.elsewhere
         self._monitor = Monitor(self._options.monitoring, self._pipeline, self._control.status, self._steps)
         return JournalReader(paths.journal, start, number)
 
     def _keep_state(self) -> None:
-        """Pack the journal, and in the next turn take a snapshot, when enough has come since the last one."""
-        journal, begun_s = self._journal, time.monotonic()
-        if self._packed_s is not None:
-            begun_s, self._packed_s = self._packed_s, None
-            work = self._snapshot
-        elif journal.unsealed >= SNAPSHOT_EVENTS and begun_s >= self._next_snapshot_s and not journal.error:
-            work, self._packed_s = journal.seal, begun_s
-        else:
-            return
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - the journal is as good as before, only longer
-            log.warning("the journal could not be packed (%s); a restart replays more", error)
-            self._packed_s = None
-        self._next_snapshot_s = begun_s + _SNAPSHOT_PACE * (time.monotonic() - begun_s)
-
-    def _snapshot(self) -> None:
-        journal = self._journal
-        end = (journal.end, journal.number, journal.last_s)
-        self._snapshots.write(State(self._pipeline, self._steps, self._ingest.senders(), *end))
+        self._snapshots.keep(self._journal, self._pipeline, self._steps, self._ingest.senders)
 
     def _serve(self, sockets: Sockets) -> None:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
@@ -219,24 +192,25 @@ class Daemon:
         """Go on from a journal that has come from another node, as if this daemon had been killed."""
         self._journal.close()
         self._monitor.end(self._clock())
-        self._pipeline, self._steps, self._packed_s = Pipeline(), RecentSteps(), None
+        self._pipeline, self._steps, self._snapshots = (
+            Pipeline(),
+            RecentSteps(),
+            Snapshots(self._options.paths),
+        )
         if not self._recover():  # a signal came: the rest is read by whoever needs it
             self._journal = Journal(self._options.paths.journal)
         self._executor.take_over(self._pipeline.advice)
         self._monitor.start()
 
     def _idle_s(self, time_s: float) -> float:
-        """Return for how long to sleep unless something comes, from the other nodes among others."""
-        return min(self._own_idle_s(time_s), self._role.next_s - time_s)
-
-    def _own_idle_s(self, time_s: float) -> float:
-        """Return the same for a node alone: to no tick that would find nothing to do."""
-        if self._packed_s is not None:
+        """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        if self._snapshots.is_due:
             return 0.0
         is_busy = self._executor.unfinished or self._probes.is_running or self._allocation.is_running
-        if self._has_news or is_busy or self._options.monitoring.is_wanted:
-            return self._next_tick_s - time_s
-        return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
+        due_s = self._next_tick_s
+        if not (self._has_news or is_busy or self._options.monitoring.is_wanted):
+            due_s = max(due_s, self._next_look_s) if self._role.job else time_s + _LOOK_S[1]
+        return min(due_s, self._role.next_s) - time_s
 
     def _hear(self) -> None:
         """Take in what the parent says: that the application has ended, and then that we are to end."""
@@ -300,7 +274,10 @@ class Daemon:
         if digest is not None:
             self._role.seen_here(digest)
         self._take_probes()
-        self._look_at_allocation(time_s)
+        # where rank 0 is: the scheduler need not be asked by every node
+        is_here = self._pipeline.job is not None and self._role.decides
+        if is_here and (seen := self._allocation.look(time_s, self._clock())) is not None:
+            self.handle(seen)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
@@ -366,13 +343,6 @@ class Daemon:
         for probed in self._probes.take(self._clock()):
             self._role.seen_here(probed)
 
-    def _look_at_allocation(self, time_s: float) -> None:
-        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
-        if self._pipeline.job is None or not self._role.decides:
-            return
-        if (seen := self._allocation.look(time_s, self._clock())) is not None:
-            self.handle(seen)
-
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock(), self._ingest.heard())
@@ -398,7 +368,7 @@ class Daemon:
         self._memory.keep(self._pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
-        if self._packed_s is not None:
+        if self._snapshots.is_due:
             self._keep_state()
         self._journal.close()
         self._snapshots.wait(_SNAPSHOT_WAIT_S)

@@ -31,16 +31,7 @@ from ..views import ClusterView, MemberView
 from .keys import KeyFileError, job_keys
 from .lead import Changed, Lost, Membership
 from .link import Link
-from .messages import (
-    CLUSTER_VERSION,
-    Address,
-    Beat,
-    MessageError,
-    Reply,
-    decode_beat,
-    decode_reply,
-    encode,
-)
+from .messages import CLUSTER_VERSION, Address, Beat, MessageError, Reply, decode_beat, decode_reply, encode
 from .mirror import Mirror, next_part
 from .peers import Peers, PeersError
 

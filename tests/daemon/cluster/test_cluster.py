@@ -25,13 +25,7 @@ from scrtune.daemon.cluster.messages import (
     encode,
 )
 from scrtune.daemon.options import ClusterOptions
-from scrtune.intents.events import (
-    Event,
-    NodeObserved,
-    SettingsObserved,
-    StorageProbed,
-    TuningSwitched,
-)
+from scrtune.intents.events import Event, NodeObserved, SettingsObserved, StorageProbed, TuningSwitched
 
 from ...support.job_nodes import until
 
