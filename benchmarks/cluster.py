@@ -35,7 +35,7 @@ from scrtune.client.transport.daemon_client import ask_daemon
 from scrtune.client.transport.sender import Emitter
 from scrtune.daemon.cluster.keys import job_keys
 from scrtune.daemon.cluster.lead import Membership
-from scrtune.daemon.cluster.messages import CLUSTER_VERSION, Address, Beat, Reply, decode_reply, encode
+from scrtune.daemon.cluster.messages import CLUSTER_VERSION, Address, Beat, Reply, decode, encode
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.events import (
     Access,
@@ -240,7 +240,7 @@ class Speaker:
                     data = socket.recv(zmq.NOBLOCK)
                 except zmq.Again:
                     break
-                last = decode_reply(data, "j")
+                last = decode(Reply, data, "j")
                 self._job_key = last.job_key
                 self.latency_s.append(time.monotonic() - self._sent_s[index].pop(0))
         return last
