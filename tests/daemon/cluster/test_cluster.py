@@ -16,11 +16,11 @@ from scrtune.daemon.cluster.keys import Keys, job_keys
 from scrtune.daemon.cluster.lead import Changed
 from scrtune.daemon.cluster.link import WRONG_KEY, Link
 from scrtune.daemon.cluster.messages import (
-    Reply,
     CLUSTER_VERSION,
     Address,
     Beat,
     MessageError,
+    Reply,
     decode,
     encode,
 )
