@@ -120,12 +120,9 @@ class Daemon:
         recovered = reader.recovered
         self._ingest.recall_senders(recovered.senders)
         self._journal = Journal(path, recovered)
-        generation = self._pipeline.advice.generation
         if recovered.number:
-            log.info(
-                "recovered %d events, %d of them from the journal, generation %d",
-                *(recovered.number, recovered.records, generation),
-            )
+            text = "recovered %d events, %d of them from the journal, generation %d"
+            log.info(text, recovered.number, recovered.records, self._pipeline.advice.generation)
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if recovered.damaged:
@@ -331,13 +328,11 @@ class Daemon:
         if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        pipeline, probes = self._pipeline, self._probes
-        is_probed = pipeline.is_probed(self._options.paths.host)
-        rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
-        found = None if pipeline.targets or not self._role.decides else probes.find_targets(job, now)
-        for failed in (rates, found):
-            if failed is not None:
-                self._role.seen_here(failed)
+        pipeline = self._pipeline
+        ranks = None if pipeline.is_probed(self._options.paths.host) else self._node.ranks
+        prefix = self._role.decides and not pipeline.targets
+        for failed in self._probes.start(job, now, ranks, prefix=prefix):
+            self._role.seen_here(failed)
 
     def _take_probes(self) -> None:
         for probed in self._probes.take(self._clock()):

@@ -5,7 +5,7 @@ Each is a script in an interpreter of its own that loads no packages: ranks may 
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,6 +15,7 @@ from ...intents.events import SettingsObserved, StorageProbed, StorageTargetsObs
 from . import measure, targets
 from .side_process import SideProcess
 
+RanksOf = Callable[[SettingsObserved], int]
 Probed = TypeVar("Probed", bound=StorageProbed | StorageTargetsObserved)
 
 LIMIT_S = 10.0
@@ -78,13 +79,22 @@ class Probes:
         """Return whether a result is still to be taken."""
         return self._rates.is_running or self._targets.is_running
 
-    def measure_cache(self, job: SettingsObserved, ranks: int, now: float) -> StorageProbed | None:
-        """Begin to measure the cache, which `ranks` use; return a result, of `now`, if that fails."""
-        return self._rates.start(job.cache, now, str(ranks)) if job.cache else None
+    def start(
+        self,
+        job: SettingsObserved,
+        now: float,
+        ranks: Callable[[SettingsObserved], int] | None,
+        *,
+        prefix: bool,
+    ) -> Iterator[StorageProbed | StorageTargetsObserved]:
+        """Begin to measure the cache, which so many `ranks` use (None: not), and to look at the `prefix`.
 
-    def find_targets(self, job: SettingsObserved, now: float) -> StorageTargetsObserved | None:
-        """Begin to look at the prefix directory; return a result, of `now`, if that fails."""
-        return self._targets.start(job.prefix, now) if job.prefix else None
+        Yields a result, of `now`, where that fails.
+        """
+        if job.cache and ranks and (failed := self._rates.start(job.cache, now, str(ranks(job)))):
+            yield failed
+        if job.prefix and prefix and (lost := self._targets.start(job.prefix, now)):
+            yield lost
 
     def take(self, now: float) -> Iterator[StorageProbed | StorageTargetsObserved]:
         """Yield the results that are there, of the time `now`."""
