@@ -15,9 +15,9 @@ from ..intents.effects import Advice
 from ..intents.events import Event, TuningSwitched
 from ..intents.pipeline import Pipeline
 from . import views
-from .executor import Executor
 from .options import DaemonOptions
-from .pins import PinError, pin, unpin
+from .settings.executor import Executor
+from .settings.pins import PinError, pin, unpin
 
 log = logging.getLogger("scrtune.daemon")
 

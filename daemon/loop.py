@@ -19,7 +19,6 @@ from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
 from .cluster.role import Role
 from .control import Control
-from .executor import Executor
 from .heap import keep_small
 from .ingest import Ingest
 from .journal.journal import Journal, apply_event
@@ -31,6 +30,7 @@ from .monitor.monitor import Monitor
 from .node.allocation import AllocationWatch
 from .node.probes import Probes
 from .options import READY, DaemonOptions
+from .settings.executor import Executor
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
-from ...daemon.pins import check_name, pinnable
+from ...daemon.settings.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
 from .. import job_state
 from ..errors import CommandError

@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.daemon.managed_config import ManagedConfig
+from scrtune.daemon.settings.managed_config import ManagedConfig
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
 from scrtune.intents.events import Event, SettingsObserved, UserEdited, Values, ValueSource
 from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.parse import parse
 
-from ..intents.test_pipeline import CACHED, Job, replayed, state
+from ...intents.test_pipeline import CACHED, Job, replayed, state
 
 WaitUntil = Callable[[Callable[[], object]], None]
 NOW = 1795262400.0

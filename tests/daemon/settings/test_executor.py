@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
+from scrtune.daemon.settings.executor import Executor
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, Observe
 from scrtune.intents.events import SettingsObserved
