@@ -249,7 +249,7 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
             state = NO_DAEMON
             try:
                 _start(services, job, paths.environment)
-                if services.ready(wakeup, lambda: signals.ending):
+                if services.ready(lambda: signals.ending):
                     state = READY
             finally:
                 _say(state if os.access(prolog, os.R_OK | os.X_OK) else NO_PROLOG)
