@@ -62,13 +62,14 @@ class Daemon:
 
     def __init__(self, options: DaemonOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
-        self._clock = clock
+        self.clock = clock
         self._signals = Signals()
         self._parent = Parent(options.parent)
-        self._journal: Journal
+        self.journal: Journal
         self._snapshots = Snapshots(options.paths)
         self._steps = RecentSteps()
-        self._pipeline = Pipeline()
+        self.pipeline = Pipeline()
+        """The state of the job on this node."""
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._probes = Probes(options.paths.host)
@@ -107,7 +108,7 @@ class Daemon:
         try:
             for now, event in reader:
                 self._ingest.recall(event)
-                apply_event(self._pipeline, event, now)  # its effects were performed when it happened
+                apply_event(self.pipeline, event, now)  # its effects were performed when it happened
                 self._monitor.observe(event, now)
                 if self._signals.ending:
                     return False
@@ -119,18 +120,18 @@ class Daemon:
             log.error("%s; it lies at %s now", error, aside)
         recovered = reader.recovered
         self._ingest.recall_senders(recovered.senders)
-        self._journal = Journal(path, recovered)
+        self.journal = Journal(path, recovered)
         if recovered.number:
             text = "recovered %d events, %d of them from the journal, generation %d"
-            log.info(text, recovered.number, recovered.records, self._pipeline.advice.generation)
+            log.info(text, recovered.number, recovered.records, self.pipeline.advice.generation)
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
-        self._allocation.recall(self._pipeline.allocation)
-        if self._pipeline.job is not None:
-            self._executor.recall(self._pipeline.advice)
+        self._allocation.recall(self.pipeline.allocation)
+        if self.pipeline.job is not None:
+            self._executor.recall(self.pipeline.advice)
             self.publish()
         return True
 
@@ -138,20 +139,20 @@ class Daemon:
         """Go on from the last snapshot; returns a reader of what came after it."""
         paths, start, number = self._options.paths, 0, 0
         if (state := restore(paths)) is not None:
-            self._pipeline, self._steps = state.pipeline, state.steps
+            self.pipeline, self._steps = state.pipeline, state.steps
             start, number = state.end, state.number
             self._ingest.recall_senders(state.senders)
-            if (job := self._pipeline.job) is not None:
+            if (job := self.pipeline.job) is not None:
                 self._ingest.learn(job)
         self._control = Control(
-            self._pipeline, self._executor, self._options, handle=self.handle, complete=self._complete
+            self.pipeline, self._executor, self._options, handle=self.handle, complete=self._complete
         )
         self._control.elsewhere = lambda: self._role.elsewhere
-        self._monitor = Monitor(self._options.monitoring, self._pipeline, self._control.status, self._steps)
+        self._monitor = Monitor(self._options.monitoring, self.pipeline, self._control.status, self._steps)
         return JournalReader(paths.journal, start, number)
 
     def _keep_state(self) -> None:
-        self._snapshots.keep(self._journal, self._pipeline, self._steps, self._ingest.senders)
+        self._snapshots.keep(self.journal, self.pipeline, self._steps, self._ingest.senders)
 
     def _serve(self, sockets: Sockets) -> None:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
@@ -166,37 +167,23 @@ class Daemon:
             self._turn(sockets)
         self._end(sockets)
 
-    @property
-    def pipeline(self) -> Pipeline:
-        """The state of the job on this node."""
-        return self._pipeline
-
-    @property
-    def journal_version(self) -> str:
-        """What tells the journal from the one that it was before it was packed."""
-        return self._journal.version
-
-    def now(self) -> float:
-        """Return the clock's time."""
-        return self._clock()
-
     def publish(self) -> None:
         """Publish the settings, if they are known and this daemon decides."""
-        if self._role.decides and self._pipeline.job is not None:
-            self._executor.publish(self._pipeline.advice, self._clock())
+        if self._role.decides and self.pipeline.job is not None:
+            self._executor.publish(self.pipeline.advice, self.clock())
 
     def take_over(self) -> None:
         """Go on from a journal that has come from another node, as if this daemon had been killed."""
-        self._journal.close()
-        self._monitor.end(self._clock())
-        self._pipeline, self._steps, self._snapshots = (
+        self.journal.close()
+        self._monitor.end(self.clock())
+        self.pipeline, self._steps, self._snapshots = (
             Pipeline(),
             RecentSteps(),
             Snapshots(self._options.paths),
         )
         if not self._recover():  # a signal came: the rest is read by whoever needs it
-            self._journal = Journal(self._options.paths.journal)
-        self._executor.take_over(self._pipeline.advice)
+            self.journal = Journal(self._options.paths.journal)
+        self._executor.take_over(self.pipeline.advice)
         self._monitor.start()
 
     def _idle_s(self, time_s: float) -> float:
@@ -242,7 +229,7 @@ class Daemon:
     def _answer(self, sockets: Sockets) -> None:
         for envelope, payload in islice(sockets.questions(), _QUESTIONS_AT_ONCE):
             self._flush()  # what an answer counts is in the journal, or is counted as lost
-            answer = self._control.answer(payload, self._clock())
+            answer = self._control.answer(payload, self.clock())
             self._flush()  # and so is what was ordered
             sockets.answer(envelope, answer)
 
@@ -250,8 +237,8 @@ class Daemon:
         return msgspec.structs.replace(
             view,
             rejected=self._ingest.rejected,
-            journal_lost=self._journal.lost,
-            journal_error=self._journal.error,
+            journal_lost=self.journal.lost,
+            journal_error=self.journal.error,
             monitors=self._monitor.views(),
             cluster=self._role.view(),
         )
@@ -272,27 +259,27 @@ class Daemon:
             self._role.seen_here(digest)
         self._take_probes()
         # where rank 0 is: the scheduler need not be asked by every node
-        is_here = self._pipeline.job is not None and self._role.decides
-        if is_here and (seen := self._allocation.look(time_s, self._clock())) is not None:
+        is_here = self.pipeline.job is not None and self._role.decides
+        if is_here and (seen := self._allocation.look(time_s, self.clock())) is not None:
             self.handle(seen)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
         if self._executor.unfinished and self._role.decides and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
-            self._executor.publish(self._pipeline.advice, self._clock())
-        self._monitor.tick(time_s, self._clock())
-        self._memory.tick(time_s, self._pipeline)
+            self._executor.publish(self.pipeline.advice, self.clock())
+        self._monitor.tick(time_s, self.clock())
+        self._memory.tick(time_s, self.pipeline)
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
         job = self._role.job
         if job is None:
             return
-        self._probe_once(job, self._clock())
+        self._probe_once(job, self.clock())
         if age_s >= _ACCOUNT_AFTER_S and self._role.decides and not self._has_account:
             self._has_account = True
-            self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
+            self.pipeline.account(self.clock())  # else whoever waits for our end would wait for numpy
         if self._role.decides and (edited := self._executor.file.edited()) is not None:
             self.handle(edited)
         seen = self._node.look(job)
@@ -307,13 +294,13 @@ class Daemon:
 
     def handle(self, event: Event) -> None:
         """Take an event in, and perform what follows from it."""
-        now = self._clock()
-        if isinstance(event, SettingsObserved) and self._pipeline.job is None:
+        now = self.clock()
+        if isinstance(event, SettingsObserved) and self.pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
             if (recalled := self._memory.recall(event)) is not None:
                 self.handle(recalled)
-        self._journal.append(now, event)
-        effects = apply_event(self._pipeline, event, now)
+        self.journal.append(now, event)
+        effects = apply_event(self.pipeline, event, now)
         self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
@@ -328,20 +315,20 @@ class Daemon:
         if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        pipeline = self._pipeline
+        pipeline = self.pipeline
         ranks = None if pipeline.is_probed(self._options.paths.host) else self._node.ranks
         prefix = self._role.decides and not pipeline.targets
         for failed in self._probes.start(job, now, ranks, prefix=prefix):
             self._role.seen_here(failed)
 
     def _take_probes(self) -> None:
-        for probed in self._probes.take(self._clock()):
+        for probed in self._probes.take(self.clock()):
             self._role.seen_here(probed)
 
     def _flush(self) -> None:
-        had_room = not self._journal.error
-        self._journal.flush(self._clock(), self._ingest.heard())
-        if had_room and (error := self._journal.error):
+        had_room = not self.journal.error
+        self.journal.flush(self.clock(), self._ingest.heard())
+        if had_room and (error := self.journal.error):
             log.error("the journal cannot be written (%s); records are lost until it can", error)
 
     def _end(self, sockets: Sockets) -> None:
@@ -360,14 +347,14 @@ class Daemon:
             self.handle(digest)
         if left := self._ingest.give_up():
             self.handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
-        self._memory.keep(self._pipeline)
+        self._memory.keep(self.pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
         if self._snapshots.is_due:
             self._keep_state()
-        self._journal.close()
+        self.journal.close()
         self._snapshots.wait(_SNAPSHOT_WAIT_S)
-        self._monitor.end(self._clock())
+        self._monitor.end(self.clock())
         if self._parent.fd is not None:
             self._leave_status()
         self._role.close()
@@ -390,7 +377,7 @@ class Daemon:
 
     def _leave_status(self) -> None:
         """Leave the last status for the parent: a journal would take longer to replay than its user waits."""
-        status = msgspec.structs.replace(self._control.status(self._clock()), running=False)
+        status = msgspec.structs.replace(self._control.status(self.clock()), running=False)
         try:
             write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
         except OSError as error:

@@ -75,7 +75,7 @@ class Role:
             self._daemon.publish()
         elif self._led_last:
             term = self._daemon.pipeline.leaders[-1].term
-            for changed in self._cluster.resume(term, self._daemon.now()):
+            for changed in self._cluster.resume(term, self._daemon.clock()):
                 self._follow(self._cluster, changed)
 
     @property
@@ -87,8 +87,8 @@ class Role:
         """Take in what the other nodes say, and what follows from their silence."""
         if (cluster := self._cluster) is None:
             return
-        cluster.journal_version = self._daemon.journal_version
-        for news in cluster.turn(time.monotonic(), self._daemon.now()):
+        cluster.journal_version = self._daemon.journal.version
+        for news in cluster.turn(time.monotonic(), self._daemon.clock()):
             if isinstance(news, Event):
                 self._daemon.handle(news)
             else:
@@ -108,7 +108,7 @@ class Role:
                 has_state=self._daemon.pipeline.job is not None,
                 led_last=self._led_last,
                 time_s=time.monotonic(),
-                now=self._daemon.now(),
+                now=self._daemon.clock(),
             )
             for each in changed:
                 self._follow(cluster, each)

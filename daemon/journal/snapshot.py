@@ -40,28 +40,18 @@ _SEEN_BYTES = 4096  # of the journal, before where the snapshot ends
 _PACKAGE = Path(__file__).parents[2]
 _OURS = Pipeline.__module__.partition(".")[0] + "."
 _OTHERS = {
-    ("array", "_array_reconstructor"),
-    ("array", "array"),
-    ("builtins", "frozenset"),
-    ("builtins", "set"),
-    ("builtins", "slice"),
-    ("collections", "Counter"),
-    ("collections", "defaultdict"),
-    ("collections", "deque"),
-    ("msgspec._utils", "rebuild"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy.random._pcg64", "PCG64"),
-    ("numpy.random._pickle", "__bit_generator_ctor"),
-    ("numpy.random._pickle", "__generator_ctor"),
-    ("numpy.random.bit_generator", "SeedSequence"),
-    ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
+    "array": "_array_reconstructor array",
+    "builtins": "frozenset set slice",
+    "collections": "Counter defaultdict deque",
+    "msgspec._utils": "rebuild",
+    "numpy": "dtype ndarray",
+    "numpy._core.multiarray": "_reconstruct scalar",
+    "numpy._core.numeric": "_frombuffer",
+    "numpy.core.multiarray": "_reconstruct scalar",
+    "numpy.core.numeric": "_frombuffer",
+    "numpy.random._pcg64": "PCG64",
+    "numpy.random._pickle": "__bit_generator_ctor __generator_ctor",
+    "numpy.random.bit_generator": "SeedSequence __pyx_unpickle_SeedSequence",
 }
 """What is not ours and makes up a state: of these nothing runs code that the file brings."""
 
@@ -225,7 +215,7 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("builtins", "getattr"):  # of an Enum's member, by Python 3.11.2
             return _member
-        if (module, name) in _OTHERS:
+        if name in _OTHERS.get(module, "").split():
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith(_OURS) else None
         if not isinstance(found, type) or found.__module__ != module:

@@ -17,6 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -179,11 +180,7 @@ def _take_over(line: int, output: int) -> None:
 
 def new_interpreter(arguments: list[str], environment: Mapping[str, str]) -> Callable[[], int]:
     """Return a `main` that becomes ``scrtune <arguments>``."""
-
-    def execute() -> int:
-        os.execve(sys.executable, [sys.executable, "-m", "scrtune", *arguments], dict(environment))  # noqa: S606
-
-    return execute
+    return partial(os.execve, sys.executable, [sys.executable, "-m", "scrtune", *arguments], environment)
 
 
 def load() -> None:
