@@ -202,15 +202,13 @@ def node(options: NodeOptions) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
-    job = Job(
-        files=files,
+    asked = JobOptions(
         trace=options.trace,
-        library=options.library,
         probe=not options.no_probe,
         application=options.application or "",
         monitoring=options.monitoring,
-        cluster=options.cluster,
     )
+    job = Job(files=files, asked=asked, library=options.library, cluster=options.cluster)
     paths = JobPaths.of()
     serve_node(paths, job, options.prolog)
     _forget_ended(paths, options.keep_s)

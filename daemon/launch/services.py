@@ -170,9 +170,9 @@ class NodeServices:
             paths=paths,
             scr_conf=files.scr_conf,
             user_conf=files.user_conf,
-            application=job.application,
-            monitoring=job.monitoring,
-            probe=job.probe,
+            application=job.asked.application,
+            monitoring=job.asked.monitoring,
+            probe=job.asked.probe,
             cluster=job.cluster,
             parent=0,
         )

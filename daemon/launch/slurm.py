@@ -172,7 +172,7 @@ class SlurmServices:
         command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
         command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", f"--job-name={STEP_NAME}"]
         command += ["sh", "-c", _ANEW, "scrtune", sys.executable, "-m", "scrtune", "node"]
-        command += ["--prolog", str(prolog), "--trace", job.trace, "--keep", f"{job.keep_s:f}"]
+        command += ["--prolog", str(prolog), "--trace", job.asked.trace, "--keep", f"{job.asked.keep_s:f}"]
         command += job.options()
         command += ["--library", str(job.library)] if job.library else []
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}

@@ -810,7 +810,7 @@ _VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max
 
 
 def slurm_job(variables: dict[str, str], library: Path | None = None) -> Job:
-    return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, trace="off", library=library)
+    return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, library=library)
 
 
 @settings(max_examples=30)
