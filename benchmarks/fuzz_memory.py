@@ -7,9 +7,9 @@ changed at random, bytes that are none, broken trace lines, from very many sende
 
 Before them comes the warm-up, by which what a daemon keeps, and what has a bound, is full: as many steps as
 fill the ledger of the job's time (262,144 claims), and more than their bounds of writers, nodes, processes,
-failures and recoveries, each with a name and a time of its own. At random that would take 30 million
-messages. Left out are the runs of a job (16,384 at most, of 1.2 KB): an account of so many takes ten times as
-long, and a million messages bring a quarter of them.
+failures and recoveries, each with a name and a time of its own. At random that would take some tens of
+millions of messages. Left out are the runs of a job (16,384 at most, of 1.2 KB): with 4,159 of them a message
+takes 2.5 times as long, and a million messages bring a quarter of them.
 
 The target is that resident memory is flat over a million messages then: its least in each 20th of them (that
 is, between two snapshots of the state, which take some 25 MiB for a moment) grows by 8 MiB at most after the
