@@ -165,7 +165,8 @@ def test_what_it_may_cost_is_an_option(tmp_path: Path) -> None:
     ended.assert_sound()
     observation = ended.status.observation
     assert observation.budget == 0
-    assert observation.ended is WhyEnded.BUDGET
+    # STABLE where the ranks heard so late that they had traced enough
+    assert observation.ended in {WhyEnded.BUDGET, WhyEnded.STABLE}
     assert 1 <= observation.outputs < CHECKPOINTS - 5
 
 
