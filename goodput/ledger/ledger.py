@@ -180,6 +180,7 @@ class Ledger:
         if until_ns <= history.derived.first:
             return [0] * len(self._codes)
         row: list[int] = history.spent(until_ns).tolist()
+        row[self._codes[buckets.STEPS_MADE]] = history.timeline(until_ns).steps_made(until_ns)
         return row + [0] * (len(self._codes) - len(row))
 
     def _reallocated(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
