@@ -59,13 +59,8 @@ BUCKETS = (
 )
 """The buckets every account has; those of the user's own intervals come on top, as they are met."""
 
-STEP = "step"
-"""A claim of a step: productive or wasted, which later runs decide."""
 ASYNC_LOADING = "data_loading_async"
 """Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
-STEPS_MADE = "steps made"
-"""No time at all: how many of the steps that count were made, in millionths (`ledger/sweep.py`)."""
-
 STRONGER_THAN_CUSTOM = (
     TUNING,
     OBSERVATION,
@@ -130,7 +125,7 @@ class Codes:
     """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one."""
 
     def __init__(self) -> None:
-        self.names: list[str] = [*BUCKETS, STEP, ASYNC_LOADING, STEPS_MADE]
+        self.names: list[str] = [*BUCKETS, ASYNC_LOADING]
         self._of = {name: code for code, name in enumerate(self.names)}
         self._fixed = len(self.names)
 

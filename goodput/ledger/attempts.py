@@ -26,15 +26,21 @@ class Rollbacks(NamedTuple):
     time: Longs
 
 
-class Attempts(NamedTuple):
+class Attempts:
     """When attempts began, the lowest number of each, and from which number on its steps were made again.
 
-    Attempt 0 lies before the first that is known.
+    Attempt 0 lies before the first. Of the first ones is known that they have steps as `low`.
     """
 
-    begins: Longs
-    least: Longs
-    wasted_from: Longs
+    def __init__(self, begins: Longs, low: Longs, tables: list[Facts]) -> None:
+        self.begins = begins
+        self.least = np.append(low, np.full(len(begins) + 1 - len(low), NEVER))
+        for steps in tables:
+            attempt = self.of(steps.time)
+            first = np.flatnonzero(is_changed(attempt))
+            if len(first):
+                np.minimum.at(self.least, attempt[first], np.minimum.reduceat(steps.number, first))
+        self.wasted_from = np.minimum.accumulate(np.append(self.least[1:], NEVER)[::-1])[::-1]
 
     def of(self, times: Longs) -> Longs:
         """Return in which attempt each of `times` lies."""
@@ -42,23 +48,10 @@ class Attempts(NamedTuple):
 
     def are_wasted(self, times: Longs, number: Longs) -> Flags:
         """Return which steps, begun at `times`, were made again."""
-        if self.wasted_from.min() == NEVER:
+        if self.wasted_from[0] == NEVER:
             return np.zeros(len(times), np.bool_)
         wasted: Flags = number >= self.wasted_from[self.of(times)]
         return wasted
-
-
-def attempts_of(begins: Longs, lowest: int, tables: list[Facts]) -> Attempts:
-    """Return the attempts that begin so, the first of which, as is known, has a step as low as `lowest`."""
-    made = Attempts(begins, np.full(len(begins) + 1, NEVER), np.full(len(begins) + 1, NEVER))
-    made.least[1] = lowest
-    for steps in tables:
-        attempt = made.of(steps.time)
-        first = np.flatnonzero(is_changed(attempt))
-        if len(first):
-            np.minimum.at(made.least, attempt[first], np.minimum.reduceat(steps.number, first))
-    made.wasted_from[:-1] = np.minimum.accumulate(made.least[:0:-1])[::-1]
-    return made
 
 
 def named_rollbacks(who: Longs, run: Longs, number: Longs) -> Flags:

@@ -97,6 +97,12 @@ def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     return changed
 
 
+def distinct(values: Longs) -> Longs:
+    """Return each value once, in order."""
+    values = np.sort(values)
+    return values[is_changed(values)]
+
+
 def last_of_each(group: Longs, count: int) -> Flags:
     """Return which of rows in order of `group` are among the last `count` of theirs."""
     made: Flags = np.ones(len(group), np.bool_)

@@ -13,8 +13,8 @@ from .. import buckets
 from ..buckets import Codes
 from .attempts import (
     PENDING,
+    Attempts,
     Rollbacks,
-    attempts_of,
     begins_within,
     named_rollbacks,
     nameless_rollbacks,
@@ -26,6 +26,7 @@ from .claims import (
     Ranges,
     Spans,
     Steps,
+    distinct,
     is_changed,
     joined,
     last_of_each,
@@ -56,20 +57,19 @@ class Limits(NamedTuple):
 class Settled(NamedTuple):
     """What follows from the facts before `at`, beside facts that are kept, as far as later ones depend on it.
 
-    The run at that moment lies behind `runs` others, the attempt began at `attempt` with steps as low as
-    `least`. `counted` are the highest numbers of steps that count, of earlier attempts and of this one; they do
-    as long as later ones have none below `wasted_from`, or rather above these. Steps without a name count on
-    since a time, up to a number (`nameless`, of each table). Saves are counted up to the end of the last.
+    The run at that moment lies behind `runs` others. Of each attempt that began there are the least number of
+    its steps (`least`), and the highest that counts (`most`). Steps without a name count on since a time, up to
+    a number (`nameless`, of each table). Saves are counted up to the end of the last.
     """
 
     at: int = -NEVER
     row: Longs = np.zeros(1, np.int64)
+    steps_made: int = 0
     first: int = NEVER
     runs: int = 0
-    attempt: int = -NEVER
-    least: int = NEVER
-    counted: tuple[int, int] = (-NEVER, -NEVER)
-    wasted_from: int = NEVER
+    attempts: Longs = NONE
+    least: Longs = np.full(1, NEVER)
+    most: Longs = np.full(1, -NEVER)
     nameless: tuple[tuple[int, int], ...] = ((-NEVER, -NEVER), (-NEVER, -NEVER))
     made: Ranges = Ranges()
     saves: tuple[int, int] = (0, -NEVER)
@@ -90,7 +90,7 @@ class Derived:
         self._tables = self._steps if is_new.all() else [self._steps[0], where(whole, is_new)]
         self._run_of = [self.runs.of(table.time) for table in self._tables]
         self._backs, self._nameless = self._find_rollbacks()
-        self.attempts = attempts_of(self._attempt_begins(), settled.least, self._tables)
+        self.attempts = Attempts(self._attempt_begins(), settled.least, self._tables)
         self._infer()
         begin = max(settled.at, min(self.first, self.last))
         self.timeline = Timeline(self._claimed, (begin, self.last), settled.row, codes)
@@ -117,7 +117,7 @@ class Derived:
     @cached_property
     def skew(self) -> int:
         """How far the clocks of those who report steps are apart, in nanoseconds."""
-        return skew(*self._tables, int(self.attempts.begins[-1]), self._limits.skew)
+        return skew(*self._tables, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
 
     def spent(self, until: int) -> Longs:
         """Return nanoseconds by code from the first event to `until`, which may lie ahead of all of them."""
@@ -128,9 +128,10 @@ class Derived:
 
     def agrees(self, before: "Derived") -> bool:
         """Return whether what is settled still holds, with more facts than those `before`."""
-        settled, later = self.settled, int(self.attempts.wasted_from[1])
-        earlier, current = settled.counted
-        if later > settled.wasted_from or later <= current or self.attempts.wasted_from[0] <= earlier:
+        known = len(self.settled.most)
+        if (self.settled.most >= self.attempts.wasted_from[:known]).any():
+            return False
+        if not np.isin(before.attempts.begins[known - 1 :], self.attempts.begins[known - 1 :]).all():
             return False
         mine, others = self._early, before._early
         return all(np.array_equal(one, other) for one, other in zip(mine, others, strict=True))
@@ -149,19 +150,17 @@ class Derived:
     def settle(self, at: int) -> tuple[Settled, Facts]:
         """Return what follows from the facts before `at`, and those that what comes later needs."""
         run, before = self.runs.at(at), self.settled
-        attempt = int(np.searchsorted(self.attempts.begins, at)) 
+        attempts = self.attempts.begins[self.attempts.begins < at]
         early = np.concatenate([table.time for table in self._tables]) < at
-        row = self.timeline.until(at)
-        row[self._codes[buckets.STEPS_MADE]] = self.timeline.steps_made(at)
         settled = Settled(
             at=at,
-            row=row,
+            row=self.timeline.until(at),
+            steps_made=before.steps_made + self.timeline.steps_made(at),
             first=self.first,
             runs=before.runs + max(0, run - 1),
-            attempt=int(self.attempts.begins[attempt - 1]),
-            least=int(self.attempts.least[attempt]),
-            counted=self._counted(at, attempt),
-            wasted_from=int(self.attempts.wasted_from[attempt]),
+            attempts=attempts,
+            least=self.attempts.least[: len(attempts) + 1],
+            most=self._most(at, len(attempts) + 1),
             nameless=tuple(self._nameless_at(table, at, run) for table in range(2)),
             made=before.made.plus(*(each[early] for each in self._made)),
             saves=self._saves_before(at),
@@ -201,7 +200,7 @@ class Derived:
         known = self.facts.of(Form.WENT_BACK)
         within = begins_within(self._backs, self._at_run, (known.who, known.number))
         begins = np.concatenate([self.runs.starts, self.facts.of(Form.RESTARTED).time, within])
-        return np.append(self.settled.attempt, np.unique(begins[begins >= self.settled.at]))
+        return np.append(self.settled.attempts, distinct(begins[begins >= self.settled.at]))
 
     def _infer(self) -> None:
         """Find what starts and ends stand for."""
@@ -238,7 +237,7 @@ class Derived:
         """Return when, behind a time, a writer began its next step in the same run."""
         steps, runs = self._tables[0], self._run_of[0]
         made = np.full(len(who), NEVER)
-        for writer in np.unique(who).tolist():
+        for writer in distinct(who).tolist():
             begin, behind = np.searchsorted(steps.who, (writer, writer + 1))
             which = np.flatnonzero(who == writer)
             at = begin + np.searchsorted(steps.time[begin:behind], time[which], side="right")
@@ -246,19 +245,15 @@ class Derived:
             made[which] = np.where(runs[at] == run[which], steps.time[at], NEVER)
         return made
 
-    def _counted(self, at: int, attempt: int) -> tuple[int, int]:
-        """Return the highest numbers of steps before a moment that count: of earlier attempts, and of this."""
-        earlier, current = self.settled.counted
-        if attempt > 1:
-            earlier, current = max(earlier, current), -NEVER
+    def _most(self, at: int, count: int) -> Longs:
+        """Return the highest number of a step before a moment that counts, of each of the first attempts."""
+        most = np.append(self.settled.most, np.full(count - len(self.settled.most), -NEVER))
         for steps in (self._claimed.steps, self._claimed.doubts):
             early = steps.start < at
             time, number = steps.start[early], steps.number[early]
             counts = ~self.attempts.are_wasted(time, number)
-            its = self.attempts.of(time) == attempt
-            earlier = max(earlier, int(number[counts & ~its].max(initial=-NEVER)))
-            current = max(current, int(number[counts & its].max(initial=-NEVER)))
-        return earlier, current
+            np.maximum.at(most, self.attempts.of(time[counts]), number[counts])
+        return most
 
     def _saves_before(self, until: int) -> tuple[int, int]:
         """Return how many saves began before a moment, those that overlap as one, and until when they last."""

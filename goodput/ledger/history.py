@@ -4,13 +4,14 @@ What is settled is only a shortcut: where something new reaches behind the horiz
 derived anew. Facts older than what is remembered are forgotten, and what they came to stays.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ..buckets import Codes
 from ..job_events import JobEvents
-from .claims import Longs, where
+from .claims import Longs, nanoseconds, where
 from .derivation import Derived, Limits, Settled
 from .facts import MOMENTS, Facts, read
 from .sweep import Timeline
@@ -22,7 +23,7 @@ _MOMENTS = 16_384
 
 
 class _Chapter(NamedTuple):
-    """The facts between two horizons, what was settled before, and where the time went."""
+    """The facts until a horizon, with those kept of what was settled before, and where the time went."""
 
     settled: Settled
     facts: Facts
@@ -62,23 +63,33 @@ class LedgerHistory:
         if new.time.min() > at or not self._older:
             self.derived = self._derive(known.facts.merged(new), known.settled)
         if self._older and (self.derived is known or not self.derived.agrees(known)):
-            facts = [each.facts for each in self._older]
-            self.derived = self._derive(known.facts.between(at, NEVER).merged(*facts, new), self._floor)
+            self.derived = self._derive(self._all_facts().merged(new), self._floor)
             self._older = []
         self._forget()
 
-    def timeline(self, until: int) -> Timeline:
-        """Return the time line in which a moment lies."""
-        return next((each.timeline for each in self._older if until <= each.until), self.derived.timeline)
-
     def spent(self, until: int) -> Longs:
         """Return nanoseconds by code from the first event to `until`."""
-        timeline = self.timeline(until)
-        return self.derived.spent(until) if timeline is self.derived.timeline else timeline.until(until)
+        chapter = next((each for each in self._older if until <= each.until), None)
+        return chapter.timeline.until(until) if chapter else self.derived.spent(until)
+
+    def steps_made(self, until: int) -> int:
+        """Return how many steps that count were made until then, in millionths."""
+        chapter = next((each for each in self._older if until <= each.until), self.derived)
+        return chapter.settled.steps_made + chapter.timeline.steps_made(until)
+
+    def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
+        """Return which of the steps with these numbers, begun at these times, were computed again."""
+        attempts = self.derived.attempts
+        wasted: list[bool] = attempts.are_wasted(nanoseconds(begun_s), np.array(number, np.int64)).tolist()
+        return wasted
 
     @property
     def _floor(self) -> Settled:
         return self._older[0].settled if self._older else self.derived.settled
+
+    def _all_facts(self) -> Facts:
+        first, *later = (*self._older, self.derived)
+        return first.facts.merged(*(each.facts.between(each.settled.at, NEVER) for each in later))
 
     def _derive(self, facts: Facts, settled: Settled) -> Derived:
         return Derived(facts, settled, self._codes, self._limits)
@@ -114,5 +125,4 @@ class LedgerHistory:
             return []
         settled, tail = derived.settle(at)
         self.derived = self._derive(tail, settled)
-        since = derived.settled.at
-        return [_Chapter(derived.settled, derived.facts.between(since, at), derived.timeline, at)]
+        return [_Chapter(derived.settled, derived.facts.between(-NEVER, at), derived.timeline, at)]

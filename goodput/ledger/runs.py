@@ -44,7 +44,7 @@ class LatestTimes:
         self.who, self.run, self.time = who[order], run[order], time[order]
         last = np.append(is_changed(self.who, self.run)[1:], np.ones(min(1, len(order)), np.bool_))
         self.who, self.run, self.time = self.who[last], self.run[last], self.time[last]
-        self._writers = np.append(np.unique(self.who), NEVER)
+        self._writers = np.append(self.who[is_changed(self.who)], NEVER)
         self._width = int(self.run.max(initial=0)) + 1
         self._keys = np.append(self._key(self.who, self.run), NEVER)
         self._times = np.append(self.time, -NEVER)

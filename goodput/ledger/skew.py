@@ -23,9 +23,9 @@ def skew(begun: Facts, whole: Facts, since: int, most: int) -> int:
     """
     if not _are_two(np.append(begun.who, whole.who)):
         return 0
+    begun, whole = (where(each, each.time >= since) for each in (begun, whole))
     writers = begun.who[is_changed(begun.who)]
     steps = joined([begun, where(whole, ~np.isin(whole.who, writers))])
-    steps = where(steps, steps.time >= since)
     if not _are_two(steps.who):
         return 0
     steps = where(steps, last_of_each(steps.who, last_steps(int(is_changed(steps.who).sum()), most)))

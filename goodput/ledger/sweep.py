@@ -13,7 +13,7 @@ from .. import buckets
 from ..buckets import Codes
 from ..steps.hangs import HUNG
 from .attempts import Attempts
-from .claims import Doubts, Flags, Intervals, Longs, Spans, Steps, joined, where
+from .claims import Doubts, Flags, Intervals, Longs, Spans, Steps, distinct, joined, where
 
 MILLIONTHS = 1_000_000
 _IN_DOUBT = -1
@@ -31,11 +31,11 @@ class Claimed(NamedTuple):
 
 
 class Timeline:
-    """Where the time from `begin` to `behind` went; `before` is a row: nanoseconds by code, before `begin`."""
+    """Where the time of a `span` went; `before` is a row: nanoseconds by code of the time before."""
 
     def __init__(self, claimed: Claimed, span: tuple[int, int], before: Longs, codes: Codes) -> None:
         self.begin, self.behind = span
-        self._before, self._codes = np.append(before, np.zeros(len(codes) - len(before), np.int64)), codes
+        self._before = np.append(before, np.zeros(len(codes) - len(before), np.int64))
         intervals, steps, attempts = claimed.intervals, claimed.steps, claimed.attempts
         wasted = attempts.are_wasted(steps.start, steps.number)
         self._productive = where(steps, ~wasted) if wasted.any() else steps
@@ -47,7 +47,7 @@ class Timeline:
         claims = {code: each.clipped(*span).union() for code, each in claims.items()}
         aside = claims.pop(codes[buckets.ASYNC_LOADING], Spans())
         groups = _groups(claimed.doubts, attempts, span)
-        spent = self._painted(claims, groups, claimed.background)
+        spent = self._painted(claims, groups, claimed.background, codes.weakest_first())
         pieces, self._of_doubts, self._at_once = _resolved(groups, spent.pop(_IN_DOUBT))
         for bucket, piece in pieces.items():
             spent[codes[bucket]] = joined([spent.get(codes[bucket], Spans()), piece]).union()
@@ -63,7 +63,7 @@ class Timeline:
         return row
 
     def steps_made(self, time: int) -> int:
-        """Return how many of the steps that count were made until then since all began, in millionths.
+        """Return how many of the steps that count were made from the begin to a time, in millionths.
 
         Of a step that ends later it is its share of time. Where several ranks report steps at the same moment,
         the mean of their rates counts there. One that only begins at the last moment of the account counts as
@@ -72,28 +72,32 @@ class Timeline:
         made = sum(each.between(self.begin, time) for each in self._made)
         made += float(self._at_once.steps[self._at_once.end <= time].sum())
         made += time >= self.behind and bool((self._productive.start == self.behind).any())
-        return int(self._before[self._codes[buckets.STEPS_MADE]]) + round(made * MILLIONTHS)
+        return round(made * MILLIONTHS)
 
     @cached_property
     def _made(self) -> "tuple[_Made, _Made]":
         return _Made(self._productive), _Made(self._of_doubts)
 
     def _painted(
-        self, claims: dict[int, Spans], groups: "_Groups", background: tuple[Longs, Longs]
+        self,
+        claims: dict[int, Spans],
+        groups: "_Groups",
+        background: tuple[Longs, Longs],
+        weakest_first: list[int],
     ) -> dict[int, Spans]:
         """Return the spans of each code: weaker claims are painted over by stronger ones."""
         claims = {_IN_DOUBT: Spans(groups.start, groups.end).union(), **claims}
         edges = [groups.start, groups.end, background[0], np.array([self.begin, self.behind])]
         edges += [edge for each in claims.values() for edge in each]
-        points = np.unique(np.clip(np.concatenate(edges), self.begin, self.behind))
+        points = distinct(np.clip(np.concatenate(edges), self.begin, self.behind))
         start, end = points[:-1], points[1:]
         winner = background[1][np.searchsorted(background[0], start, side="right") - 1]
-        for code in (_IN_DOUBT, *self._codes.weakest_first()):
+        for code in (_IN_DOUBT, *weakest_first):
             if code in claims:
                 winner[_covered(points, claims[code])] = code
         return {
             code: Spans(start[winner == code], end[winner == code])
-            for code in {_IN_DOUBT, *np.unique(winner).tolist()}
+            for code in (_IN_DOUBT, *np.flatnonzero(np.bincount(winner + 1)[1:]).tolist())
         }
 
 
@@ -101,9 +105,15 @@ class _Made:
     """How many steps were made until when: at each moment at the mean of the rates of those under way."""
 
     def __init__(self, steps: Steps) -> None:
-        steps = where(steps, steps.end > steps.start)
+        lasts = steps.end > steps.start
+        steps = steps if lasts.all() else where(steps, lasts)
+        if (steps.start[1:] >= steps.end[:-1]).all():
+            made = np.cumsum(steps.steps)
+            self._points = np.ravel(np.column_stack(steps[:2]))
+            self._values = np.ravel(np.column_stack([made - steps.steps, made]))
+            return
         rate = steps.steps / (steps.end - steps.start)
-        points = np.unique(np.concatenate(steps[:2]))
+        points = distinct(np.concatenate(steps[:2]))
         opening, closing = (np.searchsorted(points, each) for each in steps[:2])
         count = len(points)
         under_way = np.cumsum(np.bincount(opening, minlength=count) - np.bincount(closing, minlength=count))
