@@ -40,8 +40,10 @@ from .step_claims import step_claims
 from .sweep import Claimed, Timeline
 from .times import NEVER
 
-_CONTEXT = 10
-"""What a step stands for, and whether steps go back there, depends on fewer of those before it."""
+_NEIGHBOURS = 6
+"""What a step stands for depends on fewer of its writer's before it."""
+_NAMELESS = 10
+"""Whether steps without a name go back depends on fewer before them."""
 _TABLES = (Form.STEP_STARTED, Form.STEP_COMPLETED)
 
 
@@ -272,10 +274,11 @@ class Derived:
         parts = [where(early, early.end > at)]
         parts += [early.of(form).between(began, at) for form in (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)]
         writers = max(int(is_changed(table.who).sum()) for table in self._tables)
-        kept = last_steps(writers, self._limits.skew) if writers > 1 else 0
+        kept = max(_NEIGHBOURS, last_steps(writers, self._limits.skew))
         for table, runs in zip(self._tables, self._run_of, strict=True):
             here = where(table, (table.time < at) & (runs == run))
-            parts.append(where(here, last_of_each(here.who, max(kept, _CONTEXT))))
+            parts.append(where(here, last_of_each(here.who, kept)))
+            parts.append(where(here, (here.who == 0) & last_of_each(here.who, _NAMELESS)))
         borders = early.of(Form.BORDER)
         parts.append(where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach)))
         words = LatestTimes(*self.runs.spoken(at))
