@@ -29,10 +29,10 @@ def skew(begun: Facts, whole: Facts, since: int, most: int) -> int:
     if not _are_two(steps.who):
         return 0
     steps = where(steps, last_of_each(steps.who, last_steps(int(is_changed(steps.who).sum()), most)))
-    steps = where(steps, np.lexsort((steps.time, steps.number, steps.who)))
+    steps = where(steps, np.lexsort((steps.time, steps.who, steps.number)))
     steps = where(steps, np.append(is_changed(steps.who, steps.number)[1:], True))  # the last word counts
-    numbers, place, count = np.unique(steps.number, return_inverse=True, return_counts=True)
-    chosen = (place >= len(numbers) - STEPS) & (count[place] > 1)
+    place = np.cumsum(is_changed(steps.number))
+    chosen = (place > place[-1] - STEPS) & (np.bincount(place)[place] > 1)
     if not chosen.any():
         return 0
     writer, time = steps.who[chosen], steps.time[chosen]
