@@ -44,7 +44,7 @@ class Doubts(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Stretches of time."""
+    """Stretches of time; or ranges of numbers, of which a million in a row are one."""
 
     start: Longs = NONE
     end: Longs = NONE
@@ -64,6 +64,16 @@ class Spans(NamedTuple):
         first = np.ones(len(start), np.bool_)
         first[1:] = start[1:] > reach[:-1]
         return Spans(start[first], reach[np.append(first[1:], np.ones(min(1, len(first)), np.bool_))])
+
+    def plus(self, more: "Spans") -> "tuple[Spans, Spans]":
+        """Return the first of these, which are apart and in order, and the union of the others and more."""
+        kept = int(np.searchsorted(self.end, more.start.min(initial=NEVER)))
+        return where(self, slice(0, kept)), joined([where(self, slice(kept, None)), more]).union()
+
+    @property
+    def length(self) -> int:
+        """The sum of their lengths."""
+        return int((self.end - self.start).sum())
 
     def are_around(self, times: Longs) -> Flags:
         """Return which of `times` lie within one of them: behind its start, before its end."""
@@ -108,28 +118,3 @@ def last_of_each(group: Longs, count: int) -> Flags:
     made: Flags = np.ones(len(group), np.bool_)
     made[:-count] = group[:-count] != group[count:]
     return made
-
-
-class Ranges(NamedTuple):
-    """Numbers in ranges [low, behind), in order, that neither meet nor overlap; `total` of them in all.
-
-    A million steps in a row are one range.
-    """
-
-    low: Longs = NONE
-    behind: Longs = NONE
-    total: int = 0
-
-    def plus(self, low: Longs, behind: Longs) -> "Ranges":
-        """Return these ranges and more."""
-        kept, more = self.replaced(low, behind)
-        return Ranges(
-            np.append(self.low[:kept], more.low), np.append(self.behind[:kept], more.behind), more.total
-        )
-
-    def replaced(self, low: Longs, behind: Longs) -> tuple[int, "Ranges"]:
-        """Return how many of these ranges stay when more come, and those behind; `total` is that of all."""
-        kept = int(np.searchsorted(self.behind, low.min(initial=NEVER)))
-        gone = int((self.behind[kept:] - self.low[kept:]).sum())
-        made = Spans(np.append(self.low[kept:], low), np.append(self.behind[kept:], behind)).union()
-        return kept, Ranges(*made, self.total - gone + int((made.end - made.start).sum()))

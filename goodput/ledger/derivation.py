@@ -23,7 +23,6 @@ from .claims import (
     NONE,
     Intervals,
     Longs,
-    Ranges,
     Spans,
     Steps,
     distinct,
@@ -60,8 +59,9 @@ class Settled(NamedTuple):
     """What follows from the facts before `at`, beside facts that are kept, as far as later ones depend on it.
 
     The run at that moment lies behind `runs` others. Of each attempt that began there are the least number of
-    its steps (`least`), and the highest that counts (`most`). Steps without a name count on since a time, up to
-    a number (`nameless`, of each table). Saves are counted up to the end of the last.
+    its steps (`least`), and the highest that counts (`most`). Steps without a name count on since a time, up
+    to a number (`nameless`, of each table); `steps_made` are millionths. Saves are counted up to the end of
+    the last.
     """
 
     at: int = -NEVER
@@ -73,7 +73,7 @@ class Settled(NamedTuple):
     least: Longs = np.full(1, NEVER)
     most: Longs = np.full(1, -NEVER)
     nameless: tuple[tuple[int, int], ...] = ((-NEVER, -NEVER), (-NEVER, -NEVER))
-    made: Ranges = Ranges()
+    made: Spans = Spans()
     saves: tuple[int, int] = (0, -NEVER)
 
 
@@ -109,7 +109,7 @@ class Derived:
     @property
     def steps(self) -> int:
         """How many steps were made, each once."""
-        return self.settled.made.replaced(*self._made)[1].total
+        return sum(each.length for each in self.settled.made.plus(self._made))
 
     @property
     def saves(self) -> int:
@@ -119,7 +119,7 @@ class Derived:
     @cached_property
     def skew(self) -> int:
         """How far the clocks of those who report steps are apart, in nanoseconds."""
-        return skew(*self._tables, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
+        return skew(self._tables, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
 
     def spent(self, until: int) -> Longs:
         """Return nanoseconds by code from the first event to `until`, which may lie ahead of all of them."""
@@ -135,8 +135,7 @@ class Derived:
             return False
         if not np.isin(before.attempts.begins[known - 1 :], self.attempts.begins[known - 1 :]).all():
             return False
-        mine, others = self._early, before._early
-        return all(np.array_equal(one, other) for one, other in zip(mine, others, strict=True))
+        return all(map(np.array_equal, self.early, before.early))
 
     def horizon(self, keep: int) -> int | None:
         """Return a moment with at least `keep` claims behind it up to which all can be settled, if any."""
@@ -164,7 +163,7 @@ class Derived:
             least=self.attempts.least[: len(attempts) + 1],
             most=self._most(at, len(attempts) + 1),
             nameless=tuple(self._nameless_at(table, at, run) for table in range(2)),
-            made=before.made.plus(*(each[early] for each in self._made)),
+            made=joined(before.made.plus(where(self._made, early))),
             saves=self._saves_before(at),
         )
         return settled, self.facts.between(at, NEVER).merged(self._edge(at, run))
@@ -211,7 +210,7 @@ class Derived:
         closing = self.runs.last_words(begun.who[is_last], run[is_last])
         steps, doubts, found = step_claims(begun.time, begun.number, is_last, closing)
         behind = steps.number + steps.steps
-        self._made = np.append(begun.number, whole.number), np.append(behind, whole.number + 1)
+        self._made = Spans(np.append(begun.number, whole.number), np.append(behind, whole.number + 1))
         self._open = Spans(*where(steps, is_last)[:2])
         if len(found):
             steps = Steps(*(np.delete(column, found) for column in steps))
@@ -232,8 +231,8 @@ class Derived:
         )
         at = self.settled.at
         early = [*(where(each, each.start < at) for each in (steps, inferred, doubts))]
-        self._early = [*(column for each in early for column in each), is_open[inferred.start < at]]
-        self._early += [each[each < at] for each in self._nameless]
+        self.early = [*(column for each in early for column in each), is_open[inferred.start < at]]
+        self.early += [each[each < at] for each in self._nameless]
 
     def _next_step(self, who: Longs, run: Longs, time: Longs) -> Longs:
         """Return when, behind a time, a writer began its next step in the same run."""
@@ -258,10 +257,12 @@ class Derived:
         return most
 
     def _saves_before(self, until: int) -> tuple[int, int]:
-        """Return how many saves began before a moment, those that overlap as one, and until when they last."""
+        """Return how many saves began before a moment, those that overlap as one, and their last end."""
         count, reached = self.settled.saves
         start, end, code = self._whole
-        is_save = (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= self.settled.at) & (start < until)
+        is_save = (
+            (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= self.settled.at) & (start < until)
+        )
         order = np.argsort(start[is_save], kind="stable")
         start, end = start[is_save][order], end[is_save][order]
         reach = np.maximum.accumulate(np.append(reached, np.maximum(start, end - 1)))
@@ -272,7 +273,9 @@ class Derived:
         facts, began = self.facts, self.runs[run].begin
         early = where(facts, facts.time < at)
         parts = [where(early, early.end > at)]
-        parts += [early.of(form).between(began, at) for form in (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)]
+        parts += [
+            early.of(form).between(began, at) for form in (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)
+        ]
         writers = max(int(is_changed(table.who).sum()) for table in self._tables)
         kept = max(_NEIGHBOURS, last_steps(writers, self._limits.skew))
         for table, runs in zip(self._tables, self._run_of, strict=True):
@@ -280,12 +283,16 @@ class Derived:
             parts.append(where(here, last_of_each(here.who, kept)))
             parts.append(where(here, (here.who == 0) & last_of_each(here.who, _NAMELESS)))
         borders = early.of(Form.BORDER)
-        parts.append(where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach)))
+        parts.append(
+            where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach))
+        )
         words = LatestTimes(*self.runs.spoken(at))
         is_own = words.run == run
         parts.append(_noted(Form.WORD, words.who[is_own], words.time[is_own], NONE))
         if self.runs[run].first_step < at:
-            parts.append(_noted(Form.STEPPED, np.zeros(1, np.int64), np.array([self.runs[run].first_step]), NONE))
+            parts.append(
+                _noted(Form.STEPPED, np.zeros(1, np.int64), np.array([self.runs[run].first_step]), NONE)
+            )
         known = self.facts.of(Form.WENT_BACK) if run == self._at_run else Facts()
         backs = self._backs.stream[(self._backs.run == run) & (self._backs.time < at)]
         stream, place = np.unique(np.append(known.who, backs), return_inverse=True)

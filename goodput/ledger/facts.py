@@ -49,7 +49,7 @@ Row = tuple[int, int, int, int, int]
 
 
 class Form(IntEnum):
-    """What a row is. Who speaks is a writer; of a border it is a stream: its writer's intervals of one name."""
+    """What a row is. `who` is a writer; of a border, it is a stream: its writer's intervals of one name."""
 
     STEP_STARTED = 0
     """A step began; `number` is its."""
@@ -70,7 +70,7 @@ class Form(IntEnum):
     STEPPED = 10
     """Some step began: the first one of a run whose other steps are settled."""
     WENT_BACK = 11
-    """The steps of the writer of table 0 or 1 (twice the writer, and the table) went back so often, lately."""
+    """Steps (`who`: twice the writer, one more of completed ones) went back so often in the run."""
 
 
 MOMENTS = (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED, Form.RESTARTED)
@@ -184,7 +184,7 @@ def _in_order(facts: Facts) -> Facts:
     return where(facts, is_changed(*facts))
 
 
-def _rows_of(event: GoodputEvent, codes: Codes) -> Iterator[Row]:
+def _rows_of(event: GoodputEvent, codes: Codes) -> Iterator[Row]:  # noqa: C901 - a case for each kind
     """Yield the facts in one event that is not kept in columns."""
     match event:
         case JobStarted():

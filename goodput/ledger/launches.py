@@ -26,8 +26,9 @@ def launches(
     until = 0
     for time, writer in sorted(starts):
         if made and writer and writer not in made[-1][1]:
-            begin = made[-1][0]
-            until = until or min([next_step(begin), *ends[(at := bisect_right(ends, begin)) : at + 1]])
+            begin: int = made[-1][0]
+            at: int = bisect_right(ends, begin)
+            until = until or min([next_step(begin), *ends[at : at + 1]])
             if until >= time:
                 made[-1][1].add(writer)
                 continue

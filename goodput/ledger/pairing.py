@@ -49,9 +49,9 @@ def interval_claims(
 ) -> tuple[Intervals, Flags]:
     """Return what starts and ends stand for, and which of it is open; `run` is that of each border.
 
-    A start without an end lasts until the next start of its stream, or the writer's `next_step` (by writer, run
-    and time), in the same run; at the end of that until the writer's `last_words` (by writer and run). A start
-    and an end at the same time change nothing.
+    A start without an end lasts until the next start of its stream, or the writer's `next_step` (by writer,
+    run and time), in the same run; at the end of that until the writer's `last_words` (by writer and run). A
+    start and an end at the same time change nothing.
     """
     stream = _streams(borders)
     place = _plain(stream, borders.time)

@@ -5,12 +5,13 @@ A run begins with a launch, and lives until its last word before the next one be
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .claims import Longs, Spans, is_changed
+from .claims import NONE, Longs, Spans, is_changed, joined, where
 from .facts import NOBODY, Facts, Form
 from .launches import launches
 from .times import NEVER
@@ -34,6 +35,14 @@ class LedgerRun:
         """Whether all said so who reported its start, or somebody without a name."""
         who = {writer for _, _, writer in self.ends}
         return bool(who) and (0 in who or self.writers <= who)
+
+
+class _Words(NamedTuple):
+    """Writers, in which runs they were heard of, and when."""
+
+    who: Longs = NONE
+    run: Longs = NONE
+    time: Longs = NONE
 
 
 class LatestTimes:
@@ -75,12 +84,17 @@ class Runs:
 
         starts, ends = facts.of(Form.STARTED), facts.of(Form.ENDED)
         begun = launches(
-            zip(starts.time.tolist(), starts.who.tolist(), strict=True), np.sort(ends.time).tolist(), next_step
+            zip(starts.time.tolist(), starts.who.tolist(), strict=True),
+            np.sort(ends.time).tolist(),
+            next_step,
         )
         self.starts: Longs = np.array([begin for begin, _ in begun], np.int64)
         self._codes, self._before, self._facts = codes, before, facts
         begins = self.starts.tolist()
-        self._runs = [LedgerRun(*each, behind) for each, behind in zip([(-NEVER, set()), *begun], [*begins, NEVER], strict=True)]
+        self._runs = [
+            LedgerRun(*each, behind)
+            for each, behind in zip([(-NEVER, set()), *begun], [*begins, NEVER], strict=True)
+        ]
         for end in sorted(zip(ends.time.tolist(), ends.number.tolist(), ends.who.tolist(), strict=True)):
             is_first = not before and begins[:1] == [end[0]]  # else one of that time is of the run before
             self._runs[1 if is_first else bisect_left(begins, end[0])].ends.append(end)
@@ -121,8 +135,8 @@ class Runs:
         """Return in which run a moment lies."""
         return int(np.searchsorted(self.starts, time, side="right"))
 
-    def spoken(self, until: int) -> tuple[Longs, Longs, Longs]:
-        """Return writers, runs and times of all words before a moment that may be a writer's last in a run."""
+    def spoken(self, until: int) -> _Words:
+        """Return all words before a moment that may be a writer's last in a run."""
         facts = self._facts
         between = [self._codes[name] for name in buckets.NOT_THE_RUNS_OWN]
         steps, borders, intervals = (
@@ -141,15 +155,16 @@ class Runs:
         for form in (Form.STARTED, Form.ENDED, Form.HALTED):
             time = facts.of(form).time
             words.append((np.full(len(time), NOBODY), time))
-        found = []
+        found = [_Words()]
         for who, time in words:
-            early = slice(None) if until == NEVER else time < until
-            who, time = who[early], time[early]
-            run = self.of(time)
-            first = np.flatnonzero(is_changed(who, run))
+            each = _Words(who, self.of(time), time)
+            if until < NEVER:
+                each = where(each, time < until)
+            first = np.flatnonzero(is_changed(each.who, each.run))
             if len(first):
-                found.append((who[first], run[first], np.maximum.reduceat(time, first)))
-        return tuple(map(np.concatenate, zip(*found, strict=True))) if found else (np.zeros(0, np.int64),) * 3  # type: ignore[return-value]
+                latest = np.maximum.reduceat(each.time, first)
+                found.append(_Words(each.who[first], each.run[first], latest))
+        return joined(found)
 
     def last_words(self, who: Longs, run: Longs) -> Longs:
         """Return when writers were last heard of in runs, or said that these ended, or else anybody did."""

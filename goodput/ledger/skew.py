@@ -1,5 +1,7 @@
 """How far the clocks of those who report steps are apart, by when they say that the same steps began."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .claims import Longs, is_changed, joined, last_of_each, where
@@ -14,16 +16,16 @@ def last_steps(writers: int, most: int = STEPS) -> int:
     return min(most, max(2, _ROWS // max(1, writers)))
 
 
-def skew(begun: Facts, whole: Facts, since: int, most: int) -> int:
+def skew(tables: Sequence[Facts], since: int, most: int) -> int:
     """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
 
     Each writer is held against the median time at which a step began as all who reported it say; the
     median over the last 64 steps is how far its clock is from theirs. Who reported none of these is left out.
-    Of who reported both, starts of steps count, and not steps with both ends.
+    Of who reported both `tables`, starts of steps count, and not steps with both ends.
     """
-    if not _are_two(np.append(begun.who, whole.who)):
+    if not _are_two(np.concatenate([each.who for each in tables])):
         return 0
-    begun, whole = (where(each, each.time >= since) for each in (begun, whole))
+    begun, whole = (where(each, each.time >= since) for each in tables)
     writers = begun.who[is_changed(begun.who)]
     steps = joined([begun, where(whole, ~np.isin(whole.who, writers))])
     if not _are_two(steps.who):

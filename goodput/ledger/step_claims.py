@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.hangs import AROUND, HUNG
-from .claims import Doubts, Flags, Longs, Steps, is_changed, where
+from .claims import Doubts, Flags, Longs, Steps, where
 
 _PIECE = 8192
 """Columns of so many numbers stay in a core's own cache."""
@@ -14,11 +14,11 @@ Doubles = npt.NDArray[np.float64]
 
 
 def step_claims(time: Longs, number: Longs, is_last: Flags, closing: Longs) -> tuple[Steps, Doubts, Longs]:
-    """Return what the starts of steps stand for: what is sure, which of it is open, and what is in doubt.
+    """Return what the starts of steps stand for, those in doubt, and their indices.
 
     `is_last` says which are the last of their run and writer: they last until `closing`. Steps may be sparse:
-    one that is followed by number n + 10 stands for ten, and the last one of a run is compared with the others
-    as if it were one like the one before. Third come the numbers behind those that each start stands for.
+    one that is followed by number n + 10 stands for ten, and the last one of a run is compared with the
+    others as if it were one like the one before.
     """
     end, covers = np.append(time[1:], time[:1]), np.ones_like(number)
     covers[:-1] = np.maximum(1, number[1:] - number[:-1])
@@ -41,9 +41,7 @@ def step_claims(time: Longs, number: Longs, is_last: Flags, closing: Longs) -> t
     return made, doubts, found
 
 
-def _in_doubt(
-    rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice
-) -> tuple[Longs, Doubles]:
+def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> tuple[Longs, Doubles]:
     """Return the chosen steps that last out of all proportion, and what one usually lasts there.
 
     That is the median of up to four steps on either side in the same run and of the same writer, but for its

@@ -56,7 +56,7 @@ class Timeline:
 
     def until(self, time: int) -> Longs:
         """Return nanoseconds by code from the first moment of all to `time`."""
-        row = self._before.copy()
+        row: Longs = self._before.copy()
         for code, (start, end), total in self._spent:
             if at := int(np.searchsorted(start, time)):
                 row[code] += total[at - 1] - max(0, int(end[at - 1]) - time)
@@ -65,9 +65,9 @@ class Timeline:
     def steps_made(self, time: int) -> int:
         """Return how many of the steps that count were made from the begin to a time, in millionths.
 
-        Of a step that ends later it is its share of time. Where several ranks report steps at the same moment,
-        the mean of their rates counts there. One that only begins at the last moment of the account counts as
-        well; any other one that took no time does not.
+        Of a step that ends later it is its share of time. Where several ranks report steps at the same
+        moment, the mean of their rates counts there. One that only begins at the last moment of the account
+        counts as well; any other one that took no time does not.
         """
         made = sum(each.between(self.begin, time) for each in self._made)
         made += float(self._at_once.steps[self._at_once.end <= time].sum())
@@ -151,12 +151,12 @@ def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Group
         return each
     each = where(each, np.argsort(each.start, kind="stable"))
     begins = np.flatnonzero(np.append(True, each.start[1:] >= np.maximum.accumulate(each.end)[:-1]))
-    most = (np.maximum.reduceat(column, begins) for column in each[1:5])
-    return _Groups(each.start[begins], *most, np.minimum.reduceat(each.wasted, begins))
+    end, steps, limit, first = (np.maximum.reduceat(column, begins) for column in each[1:5])
+    return _Groups(each.start[begins], end, steps, limit, first, np.minimum.reduceat(each.wasted, begins))
 
 
 def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], Steps, Steps]:
-    """Return what is left of doubts by bucket: as a step as far as it can be one, and else as what it must be.
+    """Return what is left of doubts by bucket: a step as far as it can be one, and else what it must be.
 
     Then the pieces of steps that count, and those of them that take no time.
     """
