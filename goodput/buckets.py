@@ -114,6 +114,7 @@ NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
 
 OTHER_CUSTOM = CUSTOM + "(more names)"
 _NAMES = 256
+_WRITERS = 32_768
 
 
 def of_interval(kind: str, name: str) -> str:
@@ -122,12 +123,16 @@ def of_interval(kind: str, name: str) -> str:
 
 
 class Codes:
-    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one."""
+    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one.
+
+    So it is with writers and their streams, whose numbers it keeps: at most 32,768.
+    """
 
     def __init__(self) -> None:
         self.names: list[str] = [*BUCKETS, ASYNC_LOADING]
         self._of = {name: code for code, name in enumerate(self.names)}
         self._fixed = len(self.names)
+        self._writers: set[int] = set()
 
     def __getitem__(self, bucket: str) -> int:
         return self._of[bucket]
@@ -149,6 +154,13 @@ class Codes:
             self._of[bucket] = len(self.names)
             self.names.append(bucket)
         return self._of[bucket]
+
+    def of_writer(self, number: int) -> int:
+        """Return the number of a writer, or a stream; 0, of one without a name, if there are too many."""
+        if number not in self._writers and len(self._writers) >= _WRITERS:
+            return 0
+        self._writers.add(number)
+        return number
 
     def weakest_first(self) -> list[int]:
         """Every code that can be claimed, in the order in which one is painted over the other."""

@@ -146,17 +146,19 @@ def read(events: JobEvents, codes: Codes) -> Facts:
     parts = []
     for writer, begun in events.step_starts.items():
         time, number = nanoseconds(begun.times_s), np.array(begun.numbers, np.int64)
-        parts.append(_rows(what(Form.STEP_STARTED), identity(writer), time, number, time))
+        parts.append(_rows(what(Form.STEP_STARTED), codes.of_writer(identity(writer)), time, number, time))
     for writer, whole in events.whole_steps.items():
         time, number = nanoseconds(whole.starts_s), np.array(whole.numbers, np.int64)
         end = np.maximum(time, nanoseconds(whole.ends_s))
-        parts.append(_rows(what(Form.STEP_COMPLETED), identity(writer), time, number, end))
+        parts.append(_rows(what(Form.STEP_COMPLETED), codes.of_writer(identity(writer)), time, number, end))
     parts = [each if _are_steps(each).all() else where(each, _are_steps(each)) for each in parts]
     for (kind, name, writer), borders in events.borders.items():
         code, time = codes.of_interval(kind, name), nanoseconds(borders.times_s)
         begins = np.array(borders.begins, np.int64)
-        number = begins + 2 * identity(writer)
-        parts.append(_rows(what(Form.BORDER, code), identity(name, writer), time, number, time))
+        number = begins + 2 * codes.of_writer(identity(writer))
+        parts.append(
+            _rows(what(Form.BORDER, code), codes.of_writer(identity(name, writer)), time, number, time)
+        )
         if buckets.of_interval(kind, name) in _BEGINS_ATTEMPT:
             again = time[begins == 1]
             parts.append(_rows(what(Form.RESTARTED), 0, again, np.zeros_like(again), again))
@@ -213,7 +215,7 @@ def _rows_of(event: GoodputEvent, codes: Codes) -> Iterator[Row]:  # noqa: C901 
             bucket = buckets.of_interval(event.kind, event.name)
             is_own = bucket not in buckets.NOT_THE_RUNS_OWN
             code = codes.of_interval(event.kind, event.name)
-            yield _interval(event, code, identity(event.writer) if is_own else NOBODY)
+            yield _interval(event, code, codes.of_writer(identity(event.writer)) if is_own else NOBODY)
             if bucket in _BEGINS_ATTEMPT:
                 yield _at(Form.RESTARTED, event.start_s, who=0)
 
