@@ -23,12 +23,16 @@ _MOMENTS = 16_384
 
 
 class _Chapter(NamedTuple):
-    """The facts until a horizon, with those kept of what was settled before, and where the time went."""
+    """The facts until a horizon, with those kept of what was settled before, and where the time went.
+
+    So many claims lie between.
+    """
 
     settled: Settled
     facts: Facts
     timeline: Timeline
     until: int
+    size: int
 
 
 class LedgerHistory:
@@ -111,9 +115,9 @@ class LedgerHistory:
         """Move the floor, when there is more than is remembered."""
         if self._remembered is None:
             return
-        size = self.derived.size + sum(each.facts.size for each in self._older)
-        while self._older and size - self._older[0].facts.size >= self._remembered:
-            size -= self._older.pop(0).facts.size
+        size = self.derived.size + sum(each.size for each in self._older)
+        while self._older and size - self._older[0].size >= self._remembered:
+            size -= self._older.pop(0).size
         if not self._older and size > _SLACK * self._remembered:
             self._settled_but(self._remembered)
 
@@ -125,4 +129,5 @@ class LedgerHistory:
             return []
         settled, tail = derived.settle(at)
         self.derived = self._derive(tail, settled)
-        return [_Chapter(derived.settled, derived.facts.between(-NEVER, at), derived.timeline, at)]
+        facts, size = derived.facts.between(-NEVER, at), derived.size - self.derived.size
+        return [_Chapter(derived.settled, facts, derived.timeline, at, size)]
