@@ -29,7 +29,7 @@ from ..events import (
 )
 from ..job_events import STEP_LIMIT, JobEvents
 from .claims import NONE, Longs, is_changed, joined, nanoseconds, where
-from .times import NEVER, to_ns
+from .times import to_ns
 
 NOBODY = -1
 """The writer of what says nothing of how long one was alive."""
@@ -241,13 +241,3 @@ def _output(event: OutputCompleted, codes: Codes) -> Iterator[Row]:
             yield what(Form.INTERVAL, codes[bucket]), NOBODY, at, 0, until
             at = until
     yield what(Form.INTERVAL, codes[buckets.CHECKPOINT_OTHER]), NOBODY, at, 0, max(at, end)
-
-
-def earliest(facts: Facts) -> int:
-    """Return the first time that any of them names."""
-    return int(facts.time.min(initial=NEVER))
-
-
-def latest(facts: Facts) -> int:
-    """Return the last time that any of them names."""
-    return int(facts.end.max(initial=-NEVER))
