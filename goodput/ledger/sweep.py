@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import buckets
 from ..buckets import Codes
@@ -109,26 +110,30 @@ class _Made:
         steps = steps if lasts.all() else where(steps, lasts)
         if (steps.start[1:] >= steps.end[:-1]).all():
             made = np.cumsum(steps.steps)
-            self._points = np.ravel(np.column_stack(steps[:2]))
-            self._values = np.ravel(np.column_stack([made - steps.steps, made]))
-            return
-        rate = steps.steps / (steps.end - steps.start)
-        points = distinct(np.concatenate(steps[:2]))
-        opening, closing = (np.searchsorted(points, each) for each in steps[:2])
-        count = len(points)
-        under_way = np.cumsum(np.bincount(opening, minlength=count) - np.bincount(closing, minlength=count))
-        rates = np.cumsum(np.bincount(opening, rate, count) - np.bincount(closing, rate, count))
-        mean = np.where(under_way > 0, rates / np.maximum(under_way, 1), 0.0)
-        self._points = points
-        self._values = np.append(0.0, np.cumsum(mean[:-1] * np.diff(points)))
+            points = np.ravel(np.column_stack(steps[:2]))
+            values = np.ravel(np.column_stack([made - steps.steps, made]))
+        else:
+            points = distinct(np.concatenate(steps[:2]))
+            values = np.append(0.0, np.cumsum(_mean_rates(steps, points) * np.diff(points)))
+        self._origin = int(points[0]) if len(points) else 0
+        self._points, self._values = (points - self._origin).astype(np.float64), values.astype(np.float64)
 
     def between(self, begin: int, behind: int) -> float:
         """Return how many were made from one moment to another."""
         if not len(self._points):
             return 0.0
-        times = np.array([begin, behind]) - self._points[0]
-        early, late = np.interp(times, self._points - self._points[0], self._values)
+        early, late = np.interp([begin - self._origin, behind - self._origin], self._points, self._values)
         return float(late - early)
+
+
+def _mean_rates(steps: Steps, points: Longs) -> npt.NDArray[np.float64]:
+    """Return how many of the steps under way each of them makes in a nanosecond, from point to point."""
+    rate = steps.steps / (steps.end - steps.start)
+    opening, closing = (np.searchsorted(points, each) for each in steps[:2])
+    count = len(points)
+    under_way = np.cumsum(np.bincount(opening, minlength=count) - np.bincount(closing, minlength=count))
+    rates = np.cumsum(np.bincount(opening, rate, count) - np.bincount(closing, rate, count))
+    return np.where(under_way > 0, rates / np.maximum(under_way, 1), 0.0)[:-1]
 
 
 class _Groups(NamedTuple):
