@@ -96,22 +96,18 @@ def written_again(
                 return
             settings = recorded.settings if given is None else given
             click.echo(_announced(recorded.name, plan), err=True)
-            run = Run(
-                name=_name(recorded.name, number),
+            name = f"{recorded.name} here"
+            yield Run(
+                name=name if number == 1 else f"{name} {number}",
                 table=write_again(plan, settings, places),
                 settings=settings,
-                base=_name(recorded.name, 1),
+                base=name,
                 note=_note(recorded.name, plan),
             )
-            yield run
     except KeyboardInterrupt:
         progress.stop = True
     except ReenactError as error:
         raise CommandError(f"{recorded.name}: {error}") from error
-
-
-def _name(recorded: str, number: int) -> str:
-    return f"{recorded} here" if number == 1 else f"{recorded} here {number}"
 
 
 def _announced(name: str, plan: Plan) -> str:

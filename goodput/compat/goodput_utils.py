@@ -81,18 +81,19 @@ class IntervalWorkloadMetricDetails(TypedDict):
     interval_size: int
 
 
-class ElasticWorkloadMetricDetails(WorkloadMetricDetails, total=False):
-    """The same of an elastic job; efficiencies are shares of the slices, 0 to 1."""
+class SliceEfficiency(TypedDict, total=False):
+    """Slices that work, and that could be had, as shares of all, 0 to 1; nothing if none were recorded."""
 
     stepping_slice_efficiency: float
     available_slice_efficiency: float
 
 
-class ElasticIntervalWorkloadMetricDetails(IntervalWorkloadMetricDetails, total=False):
+class ElasticWorkloadMetricDetails(WorkloadMetricDetails, SliceEfficiency):
+    """The same of an elastic job."""
+
+
+class ElasticIntervalWorkloadMetricDetails(IntervalWorkloadMetricDetails, SliceEfficiency):
     """The same of an elastic job's window."""
-
-    stepping_slice_efficiency: float
-    available_slice_efficiency: float
 
 
 @dataclass

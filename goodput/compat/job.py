@@ -4,52 +4,28 @@ What was read is kept as columns: a question costs what is new in the log, and a
 """
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
-from ..events import GoodputEvent, SlicesObserved, StepStarted
-from ..log.machine import tell, utc_now
+from ..events import GoodputEvent, StepStarted
 from ..readers.jsonl import own_event
 from ..readers.ml_goodput import NotUnderstoodError, recorder_events
 from ..validation import defect_of_record, span
-from ..yield_hook import YieldHook, never_yield
-from .store import LogStore, encodable
-from .table import EventTable, Span
+from .columns import slice_efficiency
+from .goodput_utils import SliceEfficiency
+from .store import LogStore, encodable, tell, utc_now
+from .table import EventTable, Rows, Span
 
 _PIECE = 256
 """Events taken in between two rests: a fraction of a millisecond."""
 _KEYS_OF_A_STEP = {"job_name", "step_count", "step_start_time"}
 
 
-class EntryReader:
-    """Turns entries into events, in order. `job_name` leaves out other jobs' entries; "" takes all.
+def events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
+    """Return all that an entry says; an event of our own log (with a `type`) is taken as it is.
 
-    Events of our own logs (with a `type`) are taken as they are. What cannot be understood is left out and
-    counted in `unread`; `problem` says what the first of it was.
+    Raises NotUnderstoodError, also for one that says nothing.
     """
-
-    def __init__(self, job_name: str = "") -> None:
-        self.unread = 0
-        self.problem = ""
-        self._job_name = job_name
-
-    def read(self, entries: Iterable[Mapping[str, object]]) -> list[GoodputEvent]:
-        """Return the events of these entries."""
-        events: list[GoodputEvent] = []
-        for entry in entries:
-            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
-                continue
-            try:
-                events += _events_of(entry)
-            except NotUnderstoodError as error:
-                self.unread += 1
-                self.problem = self.problem or str(error)
-        return events
-
-
-def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
-    """Return all that an entry says. Raises NotUnderstoodError, also for one that says nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
     if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
         # most of a log: looking for all that an entry may say takes four times as long
@@ -63,71 +39,61 @@ def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
 
 
 class CompatJob:
-    """The job `job_name` of the log `store`, without what is older than `retention` (a number is seconds).
+    """The job `job_name` ("": all) of the log `store`, without what is older than `retention`.
 
-    One thread at a time may use it.
+    A retention that is a number is seconds. Entries that cannot be understood are left out, counted in
+    `unread` and reported once. One thread at a time may use it.
     """
 
     def __init__(self, store: LogStore, job_name: str, retention: dt.timedelta | float | None = None) -> None:
         self.table = EventTable()
-        self._store = store
-        self._reader = EntryReader(encodable(job_name))
+        self.unread = 0
+        self._problem = ""
         self._is_unread_told = False
+        self._store = store
+        self._job_name = encodable(job_name)
         self._position = 0
         age_s = retention.total_seconds() if isinstance(retention, dt.timedelta) else retention
         self._since_s = utc_now().timestamp() - age_s if age_s else -inf
 
-    def read_on(self, yield_hook: YieldHook = never_yield) -> None:
-        """Take in what is new in the log. Raises OSError when it cannot be read."""
+    def rows(self, window: Span | None = None) -> Rows:
+        """Take in what is new in the log, and return all, or a window's. Raises OSError as `read_on`."""
+        for _ in self.read_on():
+            pass
+        return self.table.rows(window)
+
+    def read_on(self) -> Iterator[None]:
+        """Take in what is new in the log, and yield between pieces. Raises OSError if it cannot be read."""
         before = -1
         while self._position != before:
             before = self._position
             entries, self._position = self._store.read(before)
             for begin in range(0, len(entries), _PIECE):
-                yield_hook()
-                events = self._reader.read(entries[begin : begin + _PIECE])
-                self.table.extend(event for event in events if span(event)[0] >= self._since_s)
-        if self._reader.unread and not self._is_unread_told:  # the numbers are those of a part of the log
+                yield
+                self._take(entries[begin : begin + _PIECE])
+        if self.unread and not self._is_unread_told:  # the numbers are those of a part of the log
             self._is_unread_told = True
             tell(
-                f"entries of the log that are not understood are left out, {self._reader.unread} so far;"
-                f" the first: {self._reader.problem}"
+                f"entries of the log that are not understood are left out, {self.unread} so far;"
+                f" the first: {self._problem}"
             )
 
-    def slice_efficiency(self, total_s: float) -> Span | None:
-        """Return active and available slices as shares of all, in the `total_s` from the job's start on.
+    def _take(self, entries: Iterable[Mapping[str, object]]) -> None:
+        for entry in entries:
+            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
+                continue
+            try:
+                self.table.extend(event for event in events_of(entry) if span(event)[0] >= self._since_s)
+            except NotUnderstoodError as error:
+                self.unread += 1
+                self._problem = self._problem or str(error)
 
-        None where no slices were recorded.
-        """
+    def slice_efficiency(self, total_s: float) -> SliceEfficiency:
+        """Return the shares of slices in the `total_s` from the job's start on."""
         start_s = self.table.rows().job_start_s
-        if start_s is None:
-            return None
-        return _efficiency(self.table.slices, start_s, start_s + total_s)
+        return {} if start_s is None else slice_efficiency(self.table.slices, start_s, start_s + total_s)
 
-    def slice_efficiency_within(self, start_s: float, end_s: float) -> Span | None:
+    def slice_efficiency_within(self, start_s: float, end_s: float) -> SliceEfficiency:
         """Return the same by what was recorded after `start_s` and up to `end_s`."""
         inside = (slices for slices in self.table.slices if start_s < slices.time_s <= end_s)
-        return _efficiency(inside, start_s, end_s)
-
-
-def _efficiency(slices: Iterable[SlicesObserved], start_s: float, end_s: float) -> Span | None:
-    """Return active and available slices as shares of all, 0 to 1: means from `start_s` to `end_s`.
-
-    Before the first observation nothing is active. None if there is no observation.
-    """
-    seen = sorted(slices, key=lambda each: each.time_s)
-    if not seen:
-        return None
-    if end_s <= start_s:
-        return 0.0, 0.0
-    during = [each for each in seen if each.time_s <= start_s][-1:]
-    during += [each for each in seen if start_s < each.time_s < end_s]
-    times_s = [*(max(each.time_s, start_s) for each in during), end_s]
-    lasted_s = [until_s - from_s for from_s, until_s in pairwise(times_s)]
-    active = [each.active / max(each.total, 1) for each in during]
-    available = [each.available / max(each.total, 1) for each in during]
-    return _mean(active, lasted_s, end_s - start_s), _mean(available, lasted_s, end_s - start_s)
-
-
-def _mean(shares: Sequence[float], lasted_s: Sequence[float], total_s: float) -> float:
-    return sum(share * span_s for share, span_s in zip(shares, lasted_s, strict=True)) / total_s
+        return slice_efficiency(inside, start_s, end_s)

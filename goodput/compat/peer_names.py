@@ -13,8 +13,8 @@ Moment = datetime | float | None
 """A time as a caller has it: a datetime, epoch seconds, or None for now."""
 
 
-class JobNames(ABC):
-    """Needs six methods, and gives those of the peer's ``GoodputRecorder``."""
+class PeerNames(ABC):
+    """Needs seven methods, and gives those of the peer's two recorders."""
 
     @abstractmethod
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
@@ -39,6 +39,10 @@ class JobNames(ABC):
     @abstractmethod
     def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
         """Record that a checkpoint of that step was written to `directory`, or read from it."""
+
+    @abstractmethod
+    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
+        """Record how many slices work, are asked for, and could be had."""
 
     def custom_name(self, event_type: str) -> str:
         """Return the name that a custom event is recorded under: in upper case, as the peer counts it."""
@@ -106,14 +110,6 @@ class JobNames(ABC):
     ) -> None:
         """Record that a checkpoint was read back. The peer has it from the checkpointer."""
         self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
-
-
-class PeerNames(JobNames):
-    """Needs one more method, and gives those of the peer's ``ElasticGoodputRecorder``, too."""
-
-    @abstractmethod
-    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
-        """Record how many slices work, are asked for, and could be had."""
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None

@@ -13,25 +13,10 @@ import msgspec
 from ..events import GoodputEvent
 from .goodput_utils import BadputTimes, BadputType
 
-_ELASTIC_BADPUT = (
-    BadputType.ELASTIC_SLICE_DOWN,
-    BadputType.ELASTIC_SCALE_UP,
-    BadputType.ELASTIC_REINITIALIZATION,
+_BREAKDOWN_ORDER = sorted(
+    BadputType, key=lambda badput: 7.5 if badput is BadputType.PROGRAM_STARTUP else badput.value
 )
-_BREAKDOWN_ORDER = (
-    BadputType.TPU_INITIALIZATION,
-    BadputType.TRAINING_PREP,
-    BadputType.DATA_LOADING_SYNC,
-    BadputType.DATA_LOADING_ASYNC,
-    BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
-    BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
-    BadputType.PROGRAM_STARTUP,
-    BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
-    BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
-    BadputType.CUSTOM_BADPUT_EVENTS,
-    BadputType.OTHER,
-    *_ELASTIC_BADPUT,
-)
+"""That of the numbers, but for the start of the program: behind 7, the restores."""
 
 
 class CompatError(ValueError):
@@ -64,7 +49,7 @@ class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
         """Return badput as percent of the total; what takes the whole of it counts as 0, as it does there."""
         percent: BadputTimes = {}
         for badput in _BREAKDOWN_ORDER:
-            if badput in _ELASTIC_BADPUT and not self.elastic:
+            if badput.name.startswith("ELASTIC") and not self.elastic:
                 continue
             spent_s = self.badput_s.get(badput, {} if badput is BadputType.CUSTOM_BADPUT_EVENTS else 0.0)
             if isinstance(spent_s, dict):
@@ -85,9 +70,9 @@ def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool 
     raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
     """
     from .columns import account_of  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-    from .table import EventTable  # noqa: PLC0415
+    from .table import rows_of  # noqa: PLC0415
 
-    return account_of(EventTable(events).rows(), now, elastic=elastic)
+    return account_of(rows_of(events), now, elastic=elastic)
 
 
 def compat_window(
@@ -99,6 +84,6 @@ def compat_window(
     :class:`CompatError` if there are no two moments, or more productive time than that.
     """
     from .columns import window_of  # noqa: PLC0415
-    from .table import EventTable  # noqa: PLC0415
+    from .table import rows_of  # noqa: PLC0415
 
-    return window_of(EventTable(events).rows((start_s, end_s)), elastic=elastic)
+    return window_of(rows_of(events, (start_s, end_s)), elastic=elastic)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..job_events import JobEvents
 from .rules import CompatError
-from .table import Rows, Seconds, Span, Whole
+from .table import Rows, Seconds, Span, Whole, step_columns
 
 _SHORTEST_STEP_S = 1.0
 _DEVIATIONS = 3.0
@@ -30,10 +30,8 @@ def ideal_step_time_s(times_s: ArrayLike) -> float | None:
 
 def step_times_s(events: JobEvents, window: Span | None = None) -> Seconds:
     """Return how long each step took by the peer's rules, of a window from its start up to before its end."""
-    columns = [(each.numbers, each.times_s) for each in events.step_starts.values()]
-    columns += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
-    steps = np.concatenate([np.empty(0, np.int64), *(np.array(numbers) for numbers, _ in columns)])
-    starts_s = np.concatenate([np.empty(0), *(np.array(times_s) for _, times_s in columns)])
+    columns = [(np.empty(0, np.int64), np.empty(0)), *step_columns(events)]
+    steps, starts_s = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(starts_s, kind="stable")
     if window is not None:
         order = order[(window[0] <= starts_s[order]) & (starts_s[order] < window[1])]
@@ -47,12 +45,10 @@ def step_times(steps: Whole, starts_s: Seconds) -> tuple[Whole, Seconds]:
     """
     followed = np.flatnonzero(np.diff(steps) == 1)
     numbers, took_s = steps[followed], np.diff(starts_s)[followed]
-    if (numbers[1:] > numbers[:-1]).all():
-        return numbers, took_s
-    first = np.unique(numbers, return_index=True)[1]
-    last = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
-    order = np.argsort(first)
-    return numbers[first[order]], took_s[last[order]]
+    if not (numbers[1:] > numbers[:-1]).all():
+        last = dict(zip(numbers.tolist(), took_s.tolist(), strict=True))
+        numbers, took_s = np.array(list(last)), np.array(list(last.values()))
+    return numbers, took_s
 
 
 def deviations_s(rows: Rows, ideal_s: float | None = None) -> tuple[float, Whole, Seconds]:

@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime as dt
+import logging
 import os
 import weakref
 from collections.abc import Mapping
@@ -11,9 +12,10 @@ import msgspec
 
 from ..log.line_log import DIRECTORY_VARIABLE, log_path
 from ..log.line_writer import LineWriter, release, shared_writer
-from ..log.machine import tell, utc_now
 
 Entry: TypeAlias = dict[str, object]
+
+_log = logging.getLogger("scrtune.goodput")
 
 _CHUNK_BYTES = 1 << 15
 """Understood at once: a thread that reads a long log holds up no other for longer than these take."""
@@ -21,6 +23,16 @@ _READ_WAITS_S = 0.5
 """A monitor whose stop is waited for a second shall have time to write what there is."""
 _ENTRY = msgspec.json.Decoder(Entry)
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def utc_now() -> dt.datetime:
+    """Return the time, with its zone."""
+    return dt.datetime.now(dt.timezone.utc)
+
+
+def tell(text: str) -> None:
+    """Warn who runs the job."""
+    _log.warning("%s", text)
 
 
 @runtime_checkable
@@ -38,18 +50,16 @@ class LogStore(Protocol):
 
 
 class PeerLogger(Protocol):
-    """What users of the peer pass as `cloud_logger`: their tests, mostly."""
+    """What users of the peer pass as `cloud_logger`: their tests, mostly.
+
+    With the last entry's time and id as `last_entry_info`, reading returns what came later.
+    """
 
     def write_cloud_logging_entry(self, entry: Entry) -> None:
         """Add an entry at the end."""
 
-    def read_cloud_logging_entries(
-        self,
-        start_time: dt.datetime | None = None,
-        end_time: dt.datetime | None = None,
-        last_entry_info: tuple[dt.datetime, str] | None = None,
-    ) -> tuple[list[Entry], tuple[dt.datetime | None, str | None] | None]:
-        """Return entries, and of the last one its time and its id; with these, only what came later."""
+    def read_cloud_logging_entries(self, *args: Any, **named: Any) -> tuple[list[Entry], Any]:
+        """Return entries, and of the last one its time and its id, or None."""
 
 
 def store_of(logger: LogStore | PeerLogger | None, logger_name: str) -> LogStore:
@@ -163,16 +173,13 @@ class LocalLog:
     def _entries(self, text: bytes) -> list[Entry]:
         with contextlib.suppress(*_NO_JSON):
             return _ENTRY.decode_lines(text)
-        return [entry for line in text.split(b"\n") if (entry := self._entry(line)) is not None]
-
-    def _entry(self, line: bytes) -> Entry | None:
-        if not line.strip():
-            return None
-        try:
-            return _ENTRY.decode(line)
-        except _NO_JSON:
-            self.unread += 1
-            return None
+        entries = []
+        for line in filter(bytes.strip, text.split(b"\n")):
+            try:
+                entries.append(_ENTRY.decode(line))
+            except _NO_JSON:
+                self.unread += 1
+        return entries
 
 
 def _line(entry: Mapping[str, object]) -> bytes:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..events import (
     GoodputEvent,
@@ -32,6 +32,7 @@ from ..validation import span
 Seconds: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 Span: TypeAlias = tuple[float, float]
+Columns: TypeAlias = tuple[Whole, Whole, Seconds, Seconds]
 
 
 class _Kind(IntEnum):
@@ -52,22 +53,7 @@ _KINDS: dict[type, _Kind] = {
     IntervalStarted: _Kind.BEGIN,
     IntervalEnded: _Kind.END,
     Interval: _Kind.WHOLE,
-    OutputCompleted: _Kind.WHOLE,
-    RestartCompleted: _Kind.WHOLE,
 }
-
-
-@dataclass(frozen=True)
-class Segment:
-    """Steps by number and when they began, up to where the work went on at `resumed_at`; no step twice.
-
-    `recovery` is from the last step's begin to the newest start of the job, if that is after it.
-    """
-
-    steps: Whole
-    times_s: Seconds
-    resumed_at: int
-    recovery: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +78,7 @@ class Intervals:
     @property
     def lasting(self) -> "Intervals":
         """Those that ended after they began."""
-        kept = np.flatnonzero(self.starts_s < self.ends_s)
+        kept = self.starts_s < self.ends_s
         starts_s, ends_s, keys = self.starts_s[kept], self.ends_s[kept], self.keys[kept]
         return Intervals(starts_s, ends_s, keys, self.key_names, self.rows[kept], self.segment[kept])
 
@@ -103,138 +89,126 @@ class Intervals:
 
 
 class EventTable:
-    """Takes events in, by arrival; those of a :class:`~..job_events.JobEvents` it is made of by time."""
+    """Takes events in, in their order of arrival."""
 
     def __init__(self, events: Iterable[GoodputEvent] = ()) -> None:
         self.slices: list[SlicesObserved] = []
-        self._kinds, self._numbers = array("b"), array("q")
-        self._starts_s, self._ends_s = array("d"), array("d")
-        self._keys: dict[tuple[str, str], int] = {}
-        if isinstance(events, JobEvents):
-            self._take_columns(events)
-        else:
-            self.extend(events)
-
-    def __len__(self) -> int:
-        return len(self._kinds)
+        self.keys: dict[tuple[str, str], int] = {}
+        self._whats, self._times_s = array("q"), array("d")  # of a row kind and number, start and end
+        self.extend(events)
 
     def extend(self, events: Iterable[GoodputEvent]) -> None:
         """Take in the next events."""
         for event in events:
-            kind, number = self._row(event)
-            start_s, end_s = span(event)
-            self._kinds.append(kind)
-            self._numbers.append(number)
-            self._starts_s.append(start_s)
-            self._ends_s.append(end_s)
+            self._whats.extend(self._what(event))
+            self._times_s.extend(span(event))
+
+    def columns(self) -> Columns:
+        """Return kinds, numbers, starts and ends of the rows."""
+        # copies: an array whose memory is looked at cannot grow
+        whats, times_s = np.array(self._whats).reshape(-1, 2), np.array(self._times_s).reshape(-1, 2)
+        return whats[:, 0], whats[:, 1], times_s[:, 0], times_s[:, 1]
 
     def rows(self, window: Span | None = None) -> "Rows":
         """Return what was taken in, or what of it is after the start of a window and up to its end."""
-        # copies: an array whose memory is looked at cannot grow
-        starts_s = np.array(self._starts_s)
-        inside = slice(None) if window is None else (window[0] < starts_s) & (starts_s <= window[1])
-        return Rows(
-            np.array(self._kinds)[inside],
-            np.array(self._numbers)[inside],
-            starts_s[inside],
-            np.array(self._ends_s)[inside],
-            list(self._keys),
-        )
+        return Rows(self.columns(), list(self.keys), window)
 
-    def _take_columns(self, events: JobEvents) -> None:
-        self.extend(events.others)
-        for (kind, name, _), borders in events.borders.items():
-            kinds = np.where(np.array(borders.begins), _Kind.BEGIN, _Kind.END)
-            self._append(kinds, self._key(kind, name), borders.times_s)
-        for begun in events.step_starts.values():
-            self._append(_Kind.STEP, begun.numbers, begun.times_s)
-        for whole in events.whole_steps.values():
-            self._append(_Kind.STEP, whole.numbers, whole.starts_s)
-        order = np.argsort(np.array(self._starts_s), kind="stable")
-        for column in (self._kinds, self._numbers, self._starts_s, self._ends_s):
-            column[:] = array(column.typecode, np.array(column)[order].tobytes())
+    def key(self, kind: str, name: str) -> int:
+        """Return the number of intervals of that kind and name."""
+        return self.keys.setdefault((kind, name.upper() if kind == "custom" else name), len(self.keys))
 
-    def _append(self, kinds: ArrayLike, numbers: ArrayLike, times_s: "array[float]") -> None:
-        for column, values in ((self._kinds, kinds), (self._numbers, numbers)):
-            column.frombytes(np.broadcast_to(np.asarray(values, column.typecode), len(times_s)).tobytes())
-        self._starts_s.extend(times_s)
-        self._ends_s.extend(times_s)
-
-    def _row(self, event: GoodputEvent) -> tuple[_Kind, int]:
-        if isinstance(event, SlicesObserved):
-            self.slices.append(event)
+    def _what(self, event: GoodputEvent) -> tuple[int, int]:
         kind = _KINDS.get(type(event), _Kind.OTHER)
         match event:
             case StepStarted() | StepCompleted():
                 return kind, event.step
             case IntervalStarted() | IntervalEnded() | Interval():
-                return kind, self._key(event.kind, event.name)
-            case OutputCompleted():
-                return (kind, self._key("checkpoint_save", "")) if event.checkpoint else (_Kind.OTHER, 0)
+                return kind, self.key(event.kind, event.name)
+            case OutputCompleted(checkpoint=True):
+                return _Kind.WHOLE, self.key("checkpoint_save", "")
             case RestartCompleted():
-                return kind, self._key("checkpoint_restore", "")
+                return _Kind.WHOLE, self.key("checkpoint_restore", "")
+            case SlicesObserved():
+                self.slices.append(event)
         return kind, 0
 
-    def _key(self, kind: str, name: str) -> int:
-        return self._keys.setdefault((kind, name.upper() if kind == "custom" else name), len(self._keys))
+
+def rows_of(events: Iterable[GoodputEvent], window: Span | None = None) -> "Rows":
+    """Return the rows of events in this order, those of a :class:`~..job_events.JobEvents` by time."""
+    if not isinstance(events, JobEvents):
+        return EventTable(events).rows(window)
+    table = EventTable(events.others)
+    pieces = [table.columns()]
+    for (kind, name, _), borders in events.borders.items():
+        times_s = np.array(borders.times_s)
+        kinds = np.where(borders.begins, _Kind.BEGIN, _Kind.END)
+        pieces.append((kinds, np.full(len(kinds), table.key(kind, name)), times_s, times_s))
+    for numbers, starts_s in step_columns(events):
+        times_s = np.array(starts_s)
+        pieces.append((np.full(len(times_s), _Kind.STEP.value), np.array(numbers), times_s, times_s))
+    kinds, all_numbers, starts, ends = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.argsort(starts, kind="stable")
+    return Rows((kinds[order], all_numbers[order], starts[order], ends[order]), list(table.keys), window)
+
+
+def step_columns(events: JobEvents) -> Iterator[tuple["array[int]", "array[float]"]]:
+    """Yield numbers and begins of steps, writer by writer."""
+    yield from ((begun.numbers, begun.times_s) for begun in events.step_starts.values())
+    yield from ((whole.numbers, whole.starts_s) for whole in events.whole_steps.values())
 
 
 class Rows:
-    """Rows of an :class:`EventTable`."""
+    """Rows of an :class:`EventTable`.
 
-    def __init__(
-        self,
-        kinds: NDArray[np.int8],
-        numbers: Whole,
-        starts_s: Seconds,
-        ends_s: Seconds,
-        keys: list[tuple[str, str]],
-    ) -> None:
-        self.starts_s = starts_s
-        self._kinds, self._numbers, self._ends_s = kinds, numbers, ends_s
+    Steps are in segments: a number that is seen again is a disruption, and begins the next one. Of each
+    segment `first` is its first step's index, `resumed_at` the number that the work went on at behind it, of
+    the last segment its highest; of each but the last `recovery` is from its last step's begin to the newest
+    start of the job, or to -inf.
+    """
+
+    def __init__(self, columns: Columns, keys: list[tuple[str, str]], window: Span | None = None) -> None:
+        if window is not None:
+            starts_s = columns[2]
+            inside = (window[0] < starts_s) & (starts_s <= window[1])
+            columns = columns[0][inside], columns[1][inside], starts_s[inside], columns[3][inside]
+        self._kinds, self._numbers, self.starts_s, self._ends_s = columns
         self._keys = keys
-        self._step_rows = np.flatnonzero(kinds == _Kind.STEP)
-        self.steps, self.times_s = numbers[self._step_rows], starts_s[self._step_rows]
-
-    @property
-    def job_start_s(self) -> float | None:
-        """When the job started first."""
-        return next(iter(self.starts_s[self._kinds == _Kind.JOB_START].tolist()), None)
-
-    @property
-    def job_end_s(self) -> float | None:
-        """When it ended last."""
-        return next(iter(self.starts_s[self._kinds == _Kind.JOB_END][::-1].tolist()), None)
+        self._step_rows = np.flatnonzero(self._kinds == _Kind.STEP)
+        self.steps, self.times_s = self._numbers[self._step_rows], self.starts_s[self._step_rows]
+        started_s, ended_s = (
+            self.starts_s[self._kinds == kind].tolist() for kind in (_Kind.JOB_START, _Kind.JOB_END)
+        )
+        self.job_start_s: float | None = started_s[0] if started_s else None
+        self.job_end_s: float | None = ended_s[-1] if ended_s else None
 
     @cached_property
-    def _bounds(self) -> list[int]:
-        """The first step of each segment: a step number that is seen again is a disruption."""
+    def first(self) -> Whole:
+        """The index of each segment's first step."""
         order = np.argsort(self.steps, kind="stable")
         again = np.flatnonzero(np.diff(self.steps[order]) == 0)
         seen_at = dict(zip(order[again + 1].tolist(), order[again].tolist(), strict=True))
-        bounds = [0]
+        first = [0] if len(self.steps) else []
         for step in sorted(seen_at):
-            if seen_at[step] >= bounds[-1]:
-                bounds.append(step)
-        return bounds
+            if seen_at[step] >= first[-1]:
+                first.append(step)
+        return np.array(first, dtype=np.int64)
 
     @cached_property
-    def segments(self) -> list[Segment]:
-        """The steps between disruptions, the last segment with what came behind the last disruption."""
-        if not len(self.steps):
-            return []
+    def segment(self) -> Whole:
+        """The segment of each step."""
+        return np.repeat(np.arange(len(self.first)), np.diff(self.first, append=len(self.steps)))
+
+    @cached_property
+    def resumed_at(self) -> Whole:
+        """Where the work went on behind each segment."""
+        return np.append(self.steps[self.first[1:]], [self.steps[at:].max() for at in self.first[-1:]])
+
+    @cached_property
+    def recovery(self) -> tuple[Seconds, Seconds]:
+        """Starts and ends."""
         starts = np.flatnonzero(self._kinds == _Kind.JOB_START)
-        found = []
-        for first, resumed in zip(self._bounds, [*self._bounds[1:], None], strict=True):
-            steps, times_s = self.steps[first:resumed], self.times_s[first:resumed]
-            recovery = None
-            if resumed is not None:
-                newest = int(np.searchsorted(starts, self._step_rows[resumed])) - 1
-                started_s = float(self.starts_s[starts[newest]]) if newest >= 0 else -np.inf
-                recovery = (float(times_s[-1]), started_s) if started_s > times_s[-1] else None
-            resumed_at = int(steps.max() if resumed is None else self.steps[resumed])
-            found.append(Segment(steps, times_s, resumed_at, recovery))
-        return found
+        newest = np.searchsorted(starts, self._step_rows[self.first[1:]]) - 1
+        return self.times_s[self.first[1:] - 1], np.append(self.starts_s[starts], -np.inf)[newest]
 
     @cached_property
     def _pairs(self) -> tuple[Whole, Whole]:
@@ -254,6 +228,6 @@ class Rows:
         first, last = self._pairs
         of_kind = np.array([key[0] == kind for key in self._keys] or [False])[self._numbers[first]]
         first, last = first[of_kind], last[of_kind]
-        segment = np.searchsorted(self._step_rows[self._bounds[1:]], last)
+        segment = np.searchsorted(self._step_rows[self.first[1:]], last)
         names = [name for _, name in self._keys]
         return Intervals(self.starts_s[first], self._ends_s[last], self._numbers[first], names, last, segment)

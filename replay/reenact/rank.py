@@ -17,7 +17,7 @@ from mpi4py import MPI
 from ...client.embedded.engine import EmbeddedEngine
 from ...client.engine import OutputFlags
 from ...client.libscr.engine import LibscrEngine
-from ...client.select import engine_for, library_for
+from ...client.session import engine_for, library_for
 from ...goodput.events import FlushCompleted
 from .plan import Plan, PlannedFile
 from .run import PLAN, TRACES

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrtune.cli.commands.goodput import time_window
-from scrtune.cli.logs import read_logs
+from scrtune.cli.jobs.logs import read_logs
 from scrtune.cli.main import main
 from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths

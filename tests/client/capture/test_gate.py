@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.cli import job_state
-from scrtune.cli.find_job import journal_of
+from scrtune.cli.jobs import state as job_state
+from scrtune.cli.jobs.find import journal_of
 from scrtune.client.capture.environment import OBSERVE, capture_environment
 from scrtune.client.capture.gate import TraceGate
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path

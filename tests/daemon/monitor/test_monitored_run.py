@@ -110,7 +110,7 @@ def test_the_daemon_of_every_node_of_an_allocation_is_told(
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))  # where what is old is forgotten
     served: list[Job] = []
     monkeypatch.setattr(
-        "scrtune.cli.commands.run.serve_node", lambda _paths, job, _prolog: served.append(job)
+        "scrtune.cli.commands.services.serve_node", lambda _paths, job, _prolog: served.append(job)
     )
     arguments = ["node", "--prolog", "p", "--trace", job.trace, *job.options()]
     assert CliRunner().invoke(cli.main, arguments, catch_exceptions=False).exit_code == 0

@@ -247,7 +247,7 @@ def test_a_daemon_probes_once_a_job_also_after_it_was_killed(
     daemon.until_events(4)
     assert daemon.end(signal.SIGTERM) == 0
     assert probed(daemon.paths.journal) == [result]
-    assert replay_journal(daemon.paths.journal)[0].probe == result
+    assert replay_journal(daemon.paths.journal)[0].observers.nodes.probe == result
 
 
 @pytest.mark.parametrize("options", [[], ["--no-probe"]])

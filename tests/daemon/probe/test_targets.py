@@ -182,6 +182,6 @@ def test_a_daemon_looks_once_a_job(tmp_path: Path, real_daemon: Any, wait_until:
     daemon.until_events(3)
     daemon.end(15)
     pipeline = replay_journal(daemon.paths.journal)[0]
-    assert pipeline.targets is not None
-    assert pipeline.targets.host == daemon.paths.host
+    assert pipeline.observers.targets is not None
+    assert pipeline.observers.targets.host == daemon.paths.host
     assert pipeline.counters.events == 3

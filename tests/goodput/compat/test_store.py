@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput
-from scrtune.goodput.compat.store import LocalLog
+from scrtune.goodput.compat.store import LocalLog, utc_now
 from scrtune.goodput.log.line_log import WAITING_LIMIT, log_path
-from scrtune.goodput.log.machine import utc_now
 
 
 @pytest.fixture(autouse=True)
@@ -250,7 +249,7 @@ recorder.flush()
 recorder.flush()
 monitor.stop_goodput_uploader()
 recorder._store.close()
-monitor._job._store.close()
+monitor._scalars._job._store.close()
 print(len(waited_s), sum(left_s > 0 for left_s in waited_s), max(waited_s) <= 1)
 """
     said = run(tmp_path, code)
