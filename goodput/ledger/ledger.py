@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
 REMEMBERED = 262_144
-"""How many claims a ledger keeps by default: about 12 MB."""
+"""How many claims a ledger keeps by default: about 25 MB."""
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536

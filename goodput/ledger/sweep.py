@@ -75,6 +75,11 @@ class Timeline:
         made += time >= self.behind and bool((self._productive.start == self.behind).any())
         return round(made * MILLIONTHS)
 
+    def forget_claims(self) -> None:
+        """Keep only what is needed to look up the time before the last moment."""
+        if self._made:
+            self._productive = self._of_doubts = Steps()
+
     @cached_property
     def _made(self) -> "tuple[_Made, _Made]":
         return _Made(self._productive), _Made(self._of_doubts)
