@@ -192,7 +192,8 @@ class Derived:
         is_own = (self._run_of[index] == run) & (table.time < at) & (table.who == 0)
         time, number = (column[is_own][:-PENDING] for column in (table.time, table.number))
         since, highest = self.settled.nameless[index] if run == self._at_run else (-NEVER, -NEVER)
-        final = self._nameless[index][np.isin(self._nameless[index], time)]
+        found = self._nameless[index]
+        final = found[(self.runs.of(found) == run) & (found <= time.max(initial=-NEVER))]
         if len(final):
             since, highest = int(final[-1]), -NEVER
         return since, max(highest, int(number[time >= since].max(initial=-NEVER)))
