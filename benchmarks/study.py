@@ -257,13 +257,9 @@ def lines_of(name: str, measured: Rounds) -> Iterator[str]:
     """Yield what is printed of one trace: a line for each reader."""
     for reader in measured[0]:
         rate, cpu_rate, size = map(max, zip(*(each[reader] for each in measured), strict=True))
-        ratios, cpu_ratios = (
-            "{:.2f} to {:.2f}".format(
-                *spread([each[STUDY][index] / each[reader][index] for each in measured])
-            )
-            for index in (0, 1)
+        compared = (
+            f"study: {spread(measured, reader, 0)} times as fast, by CPU time {spread(measured, reader, 1)}"
         )
-        compared = f"study: {ratios} times as fast, by CPU time {cpu_ratios}"
         rates = f"{rate / 1e6:6.2f} M/s, {cpu_rate / 1e6:6.2f} M/s of a core, {size:5.0f} MB"
         yield f"{name:8} {reader:16} {rates}  {compared if reader != STUDY else ''}".rstrip()
 

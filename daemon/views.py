@@ -289,10 +289,7 @@ def goodput_view(pipeline: Pipeline, now: float) -> GoodputView:
     """Return the account until `now` (epoch seconds) and the costs that are remembered."""
     account = pipeline.account(now)
     return GoodputView(
-        goodput=account.goodput,
-        account=account,
-        costs=tuple(pipeline.costs),
-        gains=gains(pipeline.decisions),
+        goodput=account.goodput, account=account, costs=tuple(pipeline.costs), gains=gains(pipeline.decisions)
     )
 
 

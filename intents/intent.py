@@ -48,7 +48,7 @@ class Evidence(msgspec.Struct, frozen=True):
         return Confidence.LOW if self.count >= _LOW else Confidence.NONE
 
 
-class Window:
+class EvidenceWindow:
     """When something was observed: from the first time to the last one (epoch seconds)."""
 
     def __init__(self) -> None:

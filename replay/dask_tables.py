@@ -11,7 +11,8 @@ from pathlib import Path
 import msgspec
 from distributed import Client, Future, as_completed
 
-from .scan import Progress, TableCache, file_size, read_files
+from .cache import TableCache
+from .scan import Progress, file_size, read_files
 from .table import Reading, TraceTable, add_tables
 from .traces import find_traces
 

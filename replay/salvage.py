@@ -47,7 +47,10 @@ def read_at(path: Path, offset: int, size: int = PIECE_BYTES) -> bytes:
 
 
 def inflate(
-    path: Path, source: str, on_read: Callable[[int], None] = lambda _: None
+    path: Path,
+    source: str,
+    on_read: Callable[[int], None] = lambda _: None,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[bytes | Damage]:
     """Yield the content of the gzip file `path` in pieces, and a :class:`Damage` where something is missing.
 
@@ -63,7 +66,7 @@ def inflate(
             start = following
             continue
         try:
-            start = yield from _member(path, start, on_read)
+            start = yield from _member(path, start, on_read, piece_bytes)
         except zlib.error as error:
             yield Damage(source, start, f"the gzip member that begins here is damaged: {error}")
             start = _next_member(path, start + 1)
@@ -72,7 +75,9 @@ def inflate(
             start = _next_member(path, start + 1)
 
 
-def _member(path: Path, start: int, on_read: Callable[[int], None]) -> Generator[bytes, None, int]:
+def _member(
+    path: Path, start: int, on_read: Callable[[int], None], piece_bytes: int
+) -> Generator[bytes, None, int]:
     """Yield one member's content; return where it ends. Raises :class:`EOFError` when it has none."""
     inflater, position, given = isal_zlib.decompressobj(wbits=_GZIP), start, 0
     while not inflater.eof:
@@ -82,7 +87,7 @@ def _member(path: Path, start: int, on_read: Callable[[int], None]) -> Generator
             position += len(raw)
             on_read(len(raw))
         try:
-            piece = inflater.decompress(raw, PIECE_BYTES) if raw else b""
+            piece = inflater.decompress(raw, piece_bytes) if raw else b""
         except _BAD:
             raw = piece = b""
         if not raw:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from .archives import ARCHIVES, TRACES, Pieces, is_archive, traces_in
-from .salvage import MAGIC, Damage, inflate, read_at
+from .salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 
 MAX_LINE_BYTES = 1 << 20
 
@@ -108,9 +108,9 @@ def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
     summary.files += max(1, len(sources))
 
 
-def _contents(path: Path, on_read: Callable[[int], None]) -> Iterator[tuple[str, Pieces]]:
+def _contents(path: Path, on_read: Callable[[int], None], piece_bytes: int) -> Iterator[tuple[str, Pieces]]:
     """Yield the traces of a file, their names and contents: several, if it is an archive."""
-    pieces = _pieces(path, str(path), on_read)
+    pieces = _pieces(path, str(path), on_read, piece_bytes)
     first = next(pieces, b"")
     pieces = chain((first,), pieces)
     if isinstance(first, bytes) and is_archive(first, path.name):
@@ -119,15 +119,20 @@ def _contents(path: Path, on_read: Callable[[int], None]) -> Iterator[tuple[str,
         yield str(path), pieces
 
 
-def _pieces(path: Path, source: str, on_read: Callable[[int], None] = lambda _: None) -> Pieces:
+def _pieces(
+    path: Path,
+    source: str,
+    on_read: Callable[[int], None] = lambda _: None,
+    piece_bytes: int = PIECE_BYTES,
+) -> Pieces:
     """Yield the content of `path`, and where it is damaged. Its content decides what it is, not its name."""
     position = 0
     try:
         start = read_at(path, 0, len(MAGIC))
         if start == MAGIC or (start and path.suffix == ".gz" and start[:1] not in b"[{ \t\r\n"):
-            yield from inflate(path, source, on_read)
+            yield from inflate(path, source, on_read, piece_bytes)
             return
-        while piece := read_at(path, position):
+        while piece := read_at(path, position, piece_bytes):
             position += len(piece)
             on_read(len(piece))
             yield piece
@@ -136,14 +141,17 @@ def _pieces(path: Path, source: str, on_read: Callable[[int], None] = lambda _: 
 
 
 def whole_lines(
-    path: Path, damage: list[Damage], on_read: Callable[[int], None] = lambda _: None
+    path: Path,
+    damage: list[Damage],
+    on_read: Callable[[int], None] = lambda _: None,
+    piece_bytes: int = PIECE_BYTES,
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the lines of each trace in `path`, with its name, cut at line ends.
+    """Yield the lines of each trace in `path`, with its name, cut at line ends: up to `piece_bytes` at once.
 
     A line that damage tore apart ends there, so that it spoils no other. `on_read` is told the bytes that
     were read of the file.
     """
-    for source, pieces in _contents(path, on_read):
+    for source, pieces in _contents(path, on_read, piece_bytes):
         for lines in _cut(pieces, source, damage):
             yield source, lines
 
@@ -164,12 +172,13 @@ def _cut(pieces: Pieces, source: str, damage: list[Damage]) -> Iterator[bytes]:
         if skipping:
             fresh = piece[piece.find(b"\n") + 1 :] if b"\n" in piece else b""
             skipping = b"\n" not in piece
-        lines = rest + fresh
-        end = lines.rfind(b"\n") + 1
-        rest = lines[end:]
-        passed += end
+        end = fresh.rfind(b"\n") + 1
         if end:
-            yield lines[:end]
+            lines = b"".join((rest, memoryview(fresh)[:end]))  # copied once
+            passed += len(lines)
+            yield lines
+            rest = b""
+        rest += fresh[end:]
         if len(rest) > MAX_LINE_BYTES:
             reason = f"a line is longer than {MAX_LINE_BYTES} bytes; its end was skipped"
             damage.append(Damage(source, passed, reason))

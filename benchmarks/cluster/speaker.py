@@ -10,7 +10,7 @@ import zmq
 from scrtune.client.transport import wire
 from scrtune.daemon.cluster.keys import job_keys
 from scrtune.daemon.cluster.lead import Membership
-from scrtune.daemon.cluster.messages import CLUSTER_VERSION, Address, Beat, Reply, decode_reply, encode
+from scrtune.daemon.cluster.messages import CLUSTER_VERSION, Address, Beat, Reply, decode, encode
 from scrtune.intents.events import (
     Access,
     NodeObserved,
@@ -71,7 +71,7 @@ class Speaker:
                     data = socket.recv(zmq.NOBLOCK)
                 except zmq.Again:
                     break
-                last = decode_reply(data, "j")
+                last = decode(Reply, data, "j")
                 self._job_key = last.job_key
                 self.latency_s.append(time.monotonic() - self._sent_s[index].pop(0))
         return last

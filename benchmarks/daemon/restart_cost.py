@@ -17,8 +17,7 @@ import click
 
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal, apply_event, replay_journal
-from scrtune.daemon.journal.snapshot import Snapshots, State, recovered
-from scrtune.daemon.loop import SNAPSHOT_EVENTS
+from scrtune.daemon.journal.snapshot import SNAPSHOT_EVENTS, Snapshots, recovered
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved
@@ -92,8 +91,7 @@ def measure(paths: JobPaths, steps: int) -> dict[str, float]:
             begun_s = time.thread_time()
             packed.seal()
             packed_s = time.thread_time()
-            end = (packed.end, packed.number, packed.last_s)
-            snapshots.write(State(pipeline, RecentSteps(), {}, *end))
+            snapshots.write(packed, pipeline, RecentSteps(), {})
             longest_s = max(longest_s, packed_s - begun_s, time.thread_time() - packed_s)  # in two turns
             snapshots.wait(60)
     for journal in (appended, packed):

@@ -13,7 +13,7 @@ from rich.live import Live
 
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
-from ...daemon.pins import check_name, pinnable
+from ...daemon.settings.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
 from ..errors import CommandError, extra
 from ..jobs import state as job_state

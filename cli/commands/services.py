@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...client.paths import JobPaths
-from ...daemon.launch.environment import ConfigFiles, Job, lay_out
+from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, lay_out
 from ...daemon.launch.processes import run_forwarder
 from ...daemon.launch.services import check_alone
 from ...daemon.launch.slurm import serve_node
@@ -116,15 +116,14 @@ def node(options: NodeOptions) -> None:
     from ..jobs.ended import forget_ended  # noqa: PLC0415 - daemon and forwarder have no use for it
 
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    job = Job(
-        files=ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf),
+    files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
+    asked = JobOptions(
         trace=options.trace,
-        library=options.library,
         probe=not options.no_probe,
         application=options.application or "",
         monitoring=options.monitoring,
-        cluster=options.cluster,
     )
+    job = Job(files=files, asked=asked, library=options.library, cluster=options.cluster)
     paths = JobPaths.of()
     serve_node(paths, job, options.prolog)
     forget_ended(paths, options.keep_s)

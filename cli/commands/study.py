@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -16,8 +15,9 @@ import msgspec
 
 from ...intents.events import Value
 from ...intents.settings import DEFAULTS
+from ...replay.cache import user_cache
 from ...replay.frames import columns, to_arrow
-from ...replay.scan import Progress, read_table, user_cache
+from ...replay.scan import Progress, read_table
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
@@ -311,6 +311,8 @@ def _write_parquet(runs: Sequence[Run], path: Path) -> None:
 
 
 def _write_page(found: Study, path: Path) -> None:
+    from importlib.metadata import version  # noqa: PLC0415 - it loads the email package
+
     with extra("--html needs", "report"):
         from ..html.study import study_page  # noqa: PLC0415 - an extra
     path.write_text(study_page(found, version=version("scrtune")), encoding="utf-8")

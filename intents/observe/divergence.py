@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import MetricObserved, TextEnum
-from ..intent import Evidence, Intent, Window
+from ..intent import Evidence, EvidenceWindow, Intent
 
 WINDOW, BLOCK, GROWING = 64, 8, 4
 """Values that one is compared with; values of a block; blocks in a row that grow."""
@@ -97,7 +97,7 @@ class MetricObserver:
 
     def __init__(self, name: str) -> None:
         self.seen = Divergence(metric=name)
-        self._count, self._window = 0, Window()
+        self._count, self._window = 0, EvidenceWindow()
         self._usual: deque[float] = deque(maxlen=WINDOW)
         self._good = _Good()
         self._values: list[float] = []

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from scrtune.replay import scan
-from scrtune.replay.scan import Progress, TableCache, read_table
+from scrtune.replay.cache import TableCache
+from scrtune.replay.scan import Progress, read_table
 from scrtune.replay.table import TraceTable
 
 from ..support.plain_reader import lines_of, sums_of

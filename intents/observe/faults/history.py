@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.events import FlushCompleted, GoodputEvent, OutputCompleted, RestartCompleted
 from ....units import bytes_text, count_text
 from ...declared import Declared
-from ...intent import Evidence, Intent, Window
+from ...intent import Evidence, EvidenceWindow, Intent
 
 _REMEMBERED = 4096
 _PENDING = 64
@@ -59,7 +59,7 @@ class HistoryObserver:
         self._flushed_first: deque[int] = deque(maxlen=_PENDING)
         """Datasets whose output was not told yet, or is no checkpoint."""
         self._count = self._bytes = self._rollback = self._restarts = 0
-        self._window = Window()
+        self._window = EvidenceWindow()
 
     def add(self, event: GoodputEvent, *, is_cached: bool) -> None:
         """Take in an event of a job that caches its checkpoints, or does not."""

@@ -5,7 +5,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Content, Operation, Tier, TraceDigest
-from ...intent import Evidence, Intent, Window
+from ...intent import Evidence, EvidenceWindow, Intent
 from .sizes import SizeHistogram, Sizes
 
 _FAR_BELOW = 0.5
@@ -65,7 +65,7 @@ class BufferObserver:
         self._by_content: dict[tuple[str, str, str], SizeHistogram] = {
             (tier, op, content): SizeHistogram() for tier, op in _PREFERENCE for content in Content
         }
-        self._window = Window()
+        self._window = EvidenceWindow()
         self._written_bytes = 0
 
     def add_output(self, output: OutputCompleted) -> None:

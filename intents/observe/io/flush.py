@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.checkpoint_cost import CheckpointCost
 from ....units import bytes_text, count_text
 from ...events import Value, Values
-from ...intent import Evidence, Intent, Window
+from ...intent import Evidence, EvidenceWindow, Intent
 
 _REMEMBERED = 30
 _REMEMBERED_SETTINGS = 4
@@ -71,7 +71,7 @@ class _Measured:
     """The last checkpoints under one set of settings."""
 
     def __init__(self) -> None:
-        self.count, self.window = 0, Window()
+        self.count, self.window = 0, EvidenceWindow()
         self.costs: deque[CheckpointCost] = deque(maxlen=_REMEMBERED)
         self.flush_s: deque[float] = deque(maxlen=_REMEMBERED)
         self.interval_s: deque[float] = deque(maxlen=_REMEMBERED)

@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Access, Operation, Tier, TraceDigest
-from ...intent import Evidence, Intent, Window
+from ...intent import Evidence, EvidenceWindow, Intent
 from .sizes import SizeHistogram, Sizes
 
 CHECKPOINTS, PURE_OUTPUTS = "checkpoints", "pure outputs"
@@ -141,7 +141,7 @@ class OutputSizeObserver:
     def __init__(self) -> None:
         self._kinds = {kind: _Kind() for kind in KINDS}
         self._waiting: deque[Access] = deque(maxlen=_WAITING)
-        self._window = Window()
+        self._window = EvidenceWindow()
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.daemon.allocation import EVERY_S, MOST_HOSTS, MOST_STEPS, AllocationWatch, expanded
+from scrtune.daemon.node.allocation import EVERY_S, MOST_HOSTS, MOST_STEPS, AllocationWatch, expanded
 from scrtune.intents.events import AllocationObserved
 
 NOW = 1_795_418_500.0

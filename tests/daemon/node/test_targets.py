@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from scrtune.daemon.journal.journal import replay_journal
-from scrtune.daemon.probe import targets
-from scrtune.daemon.probe.process import ProbeProcess
-from scrtune.daemon.probe.targets import KINDS, look, mount_of
+from scrtune.daemon.node import targets
+from scrtune.daemon.node.probes import ProbeProcess
+from scrtune.daemon.node.targets import KINDS, look, mount_of
 from scrtune.intents.events import FileSystem, SettingsObserved, StorageTargetsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]

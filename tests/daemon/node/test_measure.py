@@ -18,10 +18,9 @@ import pytest
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.daemon.launch.environment import ConfigFiles, Job
-from scrtune.daemon.options import Monitoring
-from scrtune.daemon.probe import measure
-from scrtune.daemon.probe.measure import (
+from scrtune.daemon.launch.environment import ConfigFiles, Job, JobOptions
+from scrtune.daemon.node import measure
+from scrtune.daemon.node.measure import (
     BUDGET_S,
     CHUNK_BYTES,
     MOST_BYTES,
@@ -29,7 +28,7 @@ from scrtune.daemon.probe.measure import (
     Probe,
     unhindered_clock,
 )
-from scrtune.daemon.probe.process import ProbeProcess
+from scrtune.daemon.node.probes import ProbeProcess
 from scrtune.intents.events import SettingsObserved, StorageProbed
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -263,6 +262,6 @@ def test_a_job_is_not_probed_where_its_user_does_not_want_it(tmp_path: Path, opt
 
 
 def test_the_daemons_of_other_nodes_are_told_not_to_probe() -> None:
-    job = Job(files=ConfigFiles(scr_conf=Path("c")), trace="off", monitoring=Monitoring())
-    assert "--no-probe" not in job.options()
-    assert "--no-probe" in msgspec.structs.replace(job, probe=False).options()
+    files = ConfigFiles(scr_conf=Path("c"))
+    assert "--no-probe" not in Job(files=files).options()
+    assert "--no-probe" in Job(files=files, asked=JobOptions(probe=False)).options()

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
+from scrtune.daemon.settings.executor import Executor
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.machine import Machine
-from scrtune.daemon.node import JobNode, NodeObserver, Ranks
+from scrtune.daemon.node.machine import Machine
+from scrtune.daemon.node.observer import JobNode, NodeObserver
 from scrtune.intents.events import ProcessUse, SettingsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -184,13 +184,13 @@ def test_processes_of_the_job_that_have_libscr_are_its_ranks(
     start(WITH, named(tmp_path, "libscrtune.so"))
     start(WITH, library, SCRTUNE_JOB_ID="another")
     start(WITH, library, SCRTUNE_EVENTS_FILE="/of/another/run")
-    assert Ranks(paths).pids(SettingsObserved(settings={})) == sorted(ranks)
+    assert JobNode(paths).pids(SettingsObserved(settings={})) == sorted(ranks)
 
 
 def test_where_the_application_names_them_they_are_taken_as_they_are(paths: JobPaths, start: Start) -> None:
     start(WITHOUT)
     job = SettingsObserved(settings={}, processes=((paths.host, 7), ("another", 8), (paths.host, 9)))
-    assert Ranks(paths).pids(job) == [7, 9]
+    assert JobNode(paths).pids(job) == [7, 9]
 
 
 def test_ranks_that_are_neither_named_nor_seen_are_taken_to_be_spread_evenly(paths: JobPaths) -> None:
@@ -204,7 +204,7 @@ def test_the_ranks_of_the_next_run_take_the_place_of_those_that_have_gone(
     paths: JobPaths, start: Start, tmp_path: Path
 ) -> None:
     library = named(tmp_path, "libscr.so")
-    ranks, first = Ranks(paths), start(WITH, library)
+    ranks, first = JobNode(paths), start(WITH, library)
     assert ranks.pids(SettingsObserved(settings={})) == [first]
     os.kill(first, 9)
     os.waitpid(first, 0)

@@ -14,23 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.daemon.managed_config import ManagedConfig
+from scrtune.daemon.settings.managed_config import ManagedConfig
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
 from scrtune.intents.events import Event, SettingsObserved, UserEdited, Values, ValueSource
 from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.parse import parse
 
-from ..intents.test_pipeline import CACHED, Job, replayed, state
+from ...intents.test_pipeline import CACHED, Job, replayed, state
 
 WaitUntil = Callable[[Callable[[], object]], None]
 NOW = 1795262400.0
-SETTINGS: Values = {
-    "SCR_CACHE_BYPASS": 0,
-    "SCR_FLUSH": 4,
-    "SCR_FLUSH_ASYNC": 1,
-    "SCR_FLUSH_TYPE": "PTHREAD",
-}
+SETTINGS: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 4, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
 ADVICE = Advice(generation=3, settings=SETTINGS, reason="a test")
 OWN = "SCR_GROUP=NODE\nSCR_LOG_DB_PASS=hunter2\nSCR_CLUSTER_NAME=$CLUSTER\nSCR_FUTURE=3\nSTORE=/ssd COUNT=2\n"
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
+from scrtune.daemon.settings.executor import Executor
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, Observe
 from scrtune.intents.events import SettingsObserved
@@ -87,10 +87,7 @@ def test_a_daemon_that_goes_on_begins_with_what_was_published_last(executor: Exe
 
 
 def test_what_only_an_environment_can_hold_stays_there_and_costs_the_rest_nothing(executor: Executor) -> None:
-    executor.publish(
-        Advice(generation=1, settings={"SCR_FLUSH": 2, "SCR_CLUSTER_NAME": "two\nlines"}),
-        NOW,
-    )
+    executor.publish(Advice(generation=1, settings={"SCR_FLUSH": 2, "SCR_CLUSTER_NAME": "two\nlines"}), NOW)
     assert decision(executor).values == {"SCR_FLUSH": "2"}
 
 

@@ -1,38 +1,36 @@
 """The allocation that the job runs in, as its scheduler shows it: its end, its nodes and switches, the steps.
 
 Slurm is asked with its own commands, Flux with its own (by its documentation: untested, for want of a Flux).
-They run as one process beside the daemon, which looks at it now and then: a scheduler that does not answer
-costs no turn of the loop. What the environment says stands in for what cannot be asked.
+What the environment says stands in for what cannot be asked.
 """
 
 import contextlib
 import os
 import re
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
 
-from ..intents.events import AllocationObserved
-from .options import STEP_NAME
+from ...intents.events import AllocationObserved
+from ..options import STEP_NAME
+from .side_process import SideProcess
 
 EVERY_S = 300.0
 """Seconds between two questions; a run of the job that begins asks, too."""
 LIMIT_S = 10.0
 MOST_HOSTS, MOST_STEPS = 65_536, 1024
 
-_MOST_BYTES = 8 * 1024 * 1024
 _PART = "===="
 _NO_HOSTS = "(null)"
 _ASK_SLURM = f"""\
+exec 2>/dev/null
 scontrol --oneliner show job "$SLURM_JOB_ID"; echo {_PART}
 squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format='%i %j'; echo {_PART}
 scontrol show topology; echo {_PART}
 """
-_ASK_FLUX = f'flux job info "$FLUX_JOB_ID" R; echo {_PART}\n'
+_ASK_FLUX = f'exec 2>/dev/null; flux job info "$FLUX_JOB_ID" R; echo {_PART}\n'
 _END = re.compile(r"(?<!\w)EndTime=(\d+)")
 _HOSTS = re.compile(r"(?<!\w)NodeList=(\S+)")
 _LEAF_SWITCH = re.compile(r"SwitchName=(\S+) Level=0 .*?(?<!\w)Nodes=(\S+)")
@@ -46,18 +44,16 @@ class AllocationWatch:
 
     def __init__(self, environment: Mapping[str, str] = os.environ, limit_s: float = LIMIT_S) -> None:
         self._environment = environment
-        self._limit_s = limit_s
         self._told = _of_environment(environment)
         """What is known, to which each answer is added."""
         self._sent: AllocationObserved | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._output = -1
-        self._next_s = self._end_s = 0.0
+        self._process = SideProcess(limit_s)
+        self._next_s = 0.0
 
     @property
     def is_running(self) -> bool:
         """Return whether an answer is still to be taken."""
-        return self._process is not None
+        return self._process.is_running
 
     def ask(self) -> None:
         """Ask at the next :meth:`look`: a run of the job has begun."""
@@ -72,48 +68,23 @@ class AllocationWatch:
         """Return what has changed, as of `now`; ask when that is due at the monotonic `time_s`."""
         if self._told is None:
             return None
-        if self._process is None and time_s >= self._next_s:
-            self._next_s, self._end_s = time_s + EVERY_S, time_s + self._limit_s
-            self._start(_ASK_SLURM if self._told.scheduler == "slurm" else _ASK_FLUX)
-        elif self._process is not None and (self._process.poll() is not None or time_s >= self._end_s):
-            self._told = _with_answer(self._told, self._taken())
-        if self._process is not None or self._told == self._sent:
+        if not self.is_running and time_s >= self._next_s:
+            self._next_s = time_s + EVERY_S
+            script = _ASK_SLURM if self._told.scheduler == "slurm" else _ASK_FLUX
+            # epoch seconds: the scheduler's time zone may be another one
+            variables = {**self._environment, "SLURM_TIME_FORMAT": "%s"}
+            with contextlib.suppress(OSError):  # no process can be had now: there is a next time
+                self._process.start(["/bin/sh", "-c", script], time_s, variables)
+        elif (taken := self._process.take(time_s)) is not None:
+            self._told = _with_answer(self._told, taken[0])
+        if self.is_running or self._told == self._sent:
             return None
         self._sent = self._told
         return replace(self._told, time_s=now)
 
     def close(self) -> None:
         """End what still runs."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):  # the shell has ended, and all that it ran
-            os.killpg(self._process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it hangs in the kernel: nobody waits for it
-            self._process.wait(0.1)
-        self._process = None
-        os.close(self._output)
-
-    def _start(self, script: str) -> None:
-        environment = {name: value for name, value in self._environment.items() if name != "LD_PRELOAD"}
-        environment["SLURM_TIME_FORMAT"] = "%s"  # epoch seconds: the scheduler's time zone may be another one
-        self._output = os.memfd_create("scrtune allocation")
-        try:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", script],
-                stdin=subprocess.DEVNULL,
-                stdout=self._output,
-                stderr=subprocess.DEVNULL,
-                env=environment,
-                start_new_session=True,
-            )
-        except OSError:  # no process can be had now: there is a next time
-            os.close(self._output)
-
-    def _taken(self) -> str:
-        """Return what the commands have printed so far, and end them."""
-        answer = os.pread(self._output, _MOST_BYTES, 0).decode("utf-8", "replace")
-        self.close()
-        return answer
+        self._process.close()
 
 
 def _of_environment(environment: Mapping[str, str]) -> AllocationObserved | None:

@@ -2,17 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
-from ..intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
-from ..intents.rules.guards import overruled
-from ..scr_config.catalogue import (
-    CATALOGUE,
-    SECRETS,
-    ParameterError,
-    coerce,
-    nearest_choice,
-    suggestion,
-)
-from ..scr_config.constraints import fatal, unfit_for_file
+from ...intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
+from ...intents.rules.guards import overruled
+from ...scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce, nearest_choice, suggestion
+from ...scr_config.constraints import fatal, unfit_for_file
 
 
 class PinError(ValueError):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.daemon.machine import CgroupLimits, Machine
+from scrtune.daemon.node.machine import CgroupLimits, Machine
 
 GIB = 1 << 30
 

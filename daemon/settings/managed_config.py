@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from ..intents.effects import Advice
-from ..intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
-from ..intents.settings import DEFAULTS
-from ..scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
-from ..scr_config.files import file_identity, write_config
-from ..scr_config.ownership import (
+from ...intents.effects import Advice
+from ...intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
+from ...intents.settings import DEFAULTS
+from ...scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
+from ...scr_config.files import file_identity, write_config
+from ...scr_config.ownership import (
     Tuned,
     back_up_foreign,
     is_as_written,
@@ -27,10 +27,10 @@ from ..scr_config.ownership import (
     taken_apart,
     tuned,
 )
-from ..scr_config.parse import ConfigFile, assumed, parse
-from ..scr_config.problems import Code, Severity
-from ..scr_config.resolution import expand
-from ..scr_config.rewrite import file_values, raw_values, rewrite
+from ...scr_config.parse import ConfigFile, assumed, parse
+from ...scr_config.problems import Code, Severity
+from ...scr_config.resolution import expand
+from ...scr_config.rewrite import file_values, raw_values, rewrite
 
 log = logging.getLogger("scrtune.daemon")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 from msgspec import structs
 
-from ..client.paths import JobPaths
-from ..intents.events import NodeObserved, ProcessUse, SettingsObserved
+from ...client.paths import JobPaths
+from ...intents.events import NodeObserved, ProcessUse, SettingsObserved
 from .machine import Machine
 
 _MAX_PROCESSES = 1024  # of one job on one node: each costs a few system calls
@@ -69,11 +69,11 @@ class NodeObserver:
         return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used, name=name) if known else None
 
 
-class Ranks:
-    """The job's ranks on this node: as the application names them, else as the system shows them."""
+class JobNode:
+    """This node, with the ranks of a job on it: as the application names them, else as the system shows."""
 
     def __init__(self, paths: JobPaths) -> None:
-        self._paths = paths
+        self._paths, self._node = paths, NodeObserver(paths.host)
         self._job: SettingsObserved | None = None
         self._found: list[int] = []
 
@@ -89,6 +89,14 @@ class Ranks:
             self._found = sorted(each.pid for each in psutil.process_iter() if self._is_rank(each))
         return self._found
 
+    def look(self, job: SettingsObserved) -> NodeObserved:
+        """Return one observation."""
+        return self._node.look(self.pids(job), job.cache)
+
+    def ranks(self, job: SettingsObserved) -> int:
+        """Return how many ranks are here; where none is found, the mean of all nodes."""
+        return len(self.pids(job)) or -(-job.ranks // max(1, job.nodes))
+
     def _is_rank(self, process: psutil.Process) -> bool:
         """Return whether it was started with this job's variables and has mapped libscr."""
         own = {"SCRTUNE_JOB_ID": self._paths.job_id, "SCRTUNE_EVENTS_FILE": str(self._paths.library_events)}
@@ -99,21 +107,6 @@ class Ranks:
         except (psutil.Error, OSError):  # it has ended, or is somebody else's
             return False
         return _LIBSCR.search(maps) is not None
-
-
-class JobNode:
-    """This node, with the ranks of a job on it."""
-
-    def __init__(self, paths: JobPaths) -> None:
-        self._node, self._ranks = NodeObserver(paths.host), Ranks(paths)
-
-    def look(self, job: SettingsObserved) -> NodeObserved:
-        """Return one observation."""
-        return self._node.look(self._ranks.pids(job), job.cache)
-
-    def ranks(self, job: SettingsObserved) -> int:
-        """Return how many ranks are here; where none is found, the mean of all nodes."""
-        return len(self._ranks.pids(job)) or -(-job.ranks // max(1, job.nodes))
 
 
 def _with_threads(uses: tuple[ProcessUse, ...], cpus: int) -> tuple[ProcessUse, ...]:

@@ -3,11 +3,11 @@
 import logging
 from collections.abc import Iterable
 
-from ..intents.effects import Advice, Effect, Observe, RewriteConfig, Tell
-from ..scr_config.decision import DecisionError, decision_text, parse_decision
-from ..scr_config.files import write_config
+from ...intents.effects import Advice, Effect, Observe, RewriteConfig, Tell
+from ...scr_config.decision import DecisionError, decision_text, parse_decision
+from ...scr_config.files import write_config
+from ..options import DaemonOptions
 from .managed_config import ManagedConfig
-from .options import DaemonOptions
 
 log = logging.getLogger("scrtune.daemon")
 
