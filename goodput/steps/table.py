@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..job_events import STEP_LIMIT, JobEvents, StepStarts, WholeSteps
+from ..ledger.attempts import nameless_rollbacks
 from ..ledger.claims import is_changed, nanoseconds
 from ..ledger.launches import run_starts
-from ..ledger.runs import nameless_rollbacks
 from .estimators import Seconds, usual_stride
 
 _MANY = 1_000_000

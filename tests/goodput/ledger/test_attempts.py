@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.facts import Tokens
-from scrtune.goodput.ledger.runs import named_rollbacks, nameless_rollbacks
+from scrtune.goodput.ledger.attempts import named_rollbacks, nameless_rollbacks
 
 RUN_BEGINS = 20
 
@@ -22,7 +21,7 @@ def rollbacks(steps: list[int], *, named: bool) -> list[int]:
     number, time = np.array(steps, np.int64), np.arange(len(steps))
     run = (time >= RUN_BEGINS).astype(np.int64)
     if named:
-        return np.flatnonzero(named_rollbacks(Tokens(np.ones_like(time), time, number), run)).tolist()
+        return np.flatnonzero(named_rollbacks(np.ones_like(time), run, number)).tolist()
     return nameless_rollbacks(number, run).tolist()
 
 

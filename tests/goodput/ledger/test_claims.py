@@ -4,15 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.claims import Longs, Ranges
+from scrtune.goodput.ledger.claims import Spans, joined
 
 bounds = st.tuples(st.integers(-20, 20), st.integers(0, 6)).map(lambda drawn: (drawn[0], sum(drawn)))
 portions = st.lists(st.lists(bounds, max_size=5), max_size=8)
 
 
-def columns(rows: list[tuple[int, int]]) -> tuple[Longs, Longs]:
-    low, behind = np.array(rows, np.int64).reshape(-1, 2).T
-    return low, behind
+def spans(rows: list[tuple[int, int]]) -> Spans:
+    return Spans(*np.array(rows, np.int64).reshape(-1, 2).T)
 
 
 def pieces_of(rows: list[tuple[int, int]]) -> int:
@@ -28,11 +27,10 @@ def pieces_of(rows: list[tuple[int, int]]) -> int:
 def test_they_hold_the_numbers_of_all_that_were_added(
     told: list[list[tuple[int, int]]], more: list[tuple[int, int]]
 ) -> None:
-    ranges = Ranges()
+    ranges = Spans()
     for portion in told:
-        ranges = ranges.plus(*columns(portion))
+        ranges = joined(ranges.plus(spans(portion)))
     added = [row for portion in told for row in portion]
-    assert ranges.total == len({number for low, behind in added for number in range(low, behind)})
-    assert len(ranges.low) == pieces_of(added)
-    kept, others = ranges.replaced(*columns(more))
-    assert kept + len(others.low) == pieces_of([*added, *more])
+    assert ranges.length == len({number for low, behind in added for number in range(low, behind)})
+    assert len(ranges.start) == pieces_of(added)
+    assert sum(len(each.start) for each in ranges.plus(spans(more))) == pieces_of([*added, *more])
