@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from ..replay.reading.scan import Progress, read_table
 from ..replay.reenact.plan import FilePaths, Plan, PlanScope, ReenactError, make_plan
 from ..replay.reenact.run import Directories, write_again
-from ..replay.scan import Progress, read_table
 from ..replay.study import Run
 from ..scr_config.catalogue import coerce
 from ..units import bytes_text, count_text, rounded_duration_text

@@ -13,8 +13,8 @@ from ..goodput.events import OutputCompleted
 from ..intents.events import Access, Operation, Tier, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..intents.trace.digest import AccessSum, AccessTable, Group, Tiers
+from .reading.traces import Summary, read_traces
 from .spans import JobInterval
-from .traces import Summary, read_traces
 
 MOST_LINES = 500_000
 """Read again in two seconds."""

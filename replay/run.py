@@ -15,8 +15,8 @@ from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
 from .outputs import MOST_LINES, read_outputs, without_writes
+from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces
 from .spans import TraceFindings, from_spans, from_writes, writes
-from .traces import Summary, cut_at_gaps, find_traces, read_traces
 
 _BATCHES_A_DIGEST = 64
 _GAPS = 2000
@@ -66,7 +66,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
-    """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
+    """Read `paths` into a pipeline. Raises :class:`scrtune.replay.reading.traces.TraceNotFoundError`."""
     summary = Summary()
     digests = read_digests(paths, shape, summary)
     pipeline = Pipeline()

@@ -1,7 +1,7 @@
 """Compare runs of a job by their traces: what checkpoints took, where, and how runs differ.
 
     from scrtune.replay.study import Run, study
-    from scrtune.replay.scan import read_table
+    from scrtune.replay.reading.scan import read_table
 
     table = read_table([Path("logs/base")], {"/lustre/me": "prefix", "/ssd/me": "cache"})
     print(study([Run(name="base", table=table), ...]).runs[0].checkpoint_s)

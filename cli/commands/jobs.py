@@ -14,7 +14,7 @@ from rich.text import Text
 from ...client.paths import JobPaths
 from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.views import StatusView
-from ...replay.cache import user_cache
+from ...replay.reading.cache import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
 from ..jobs import find as find_job
 from ..jobs import state as job_state

@@ -15,9 +15,9 @@ import msgspec
 
 from ...intents.events import Value
 from ...intents.settings import DEFAULTS
-from ...replay.cache import user_cache
 from ...replay.frames import columns, to_arrow
-from ...replay.scan import Progress, read_table
+from ...replay.reading.cache import user_cache
+from ...replay.reading.scan import Progress, read_table
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study

@@ -21,9 +21,9 @@ from ...goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
 from ...goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
 from ...goodput.validation import defect
 from ...intents.intent import Confidence
+from ...replay.reading.salvage import MAGIC, Damage, inflate, read_at
+from ...replay.reading.traces import Summary, TraceNotFoundError
 from ...replay.run import JobShape, find_checkpoints, read_digests
-from ...replay.salvage import MAGIC, Damage, inflate, read_at
-from ...replay.traces import Summary, TraceNotFoundError
 from ...units import count_text
 from ..errors import CommandError
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
-from ...goodput.compat.differences import Difference
+from ...goodput.compat.peer.differences import Difference
 from ...goodput.readers import resiliency
 from ...goodput.steps.types import SlowStep, StepSummary
 from ...intents.tune.gains import GainView, together

@@ -10,7 +10,6 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from .columns import account_of, account_without, window_of
 from .goodput_utils import (
     BadputTimes,
     BadputType,
@@ -24,12 +23,13 @@ from .goodput_utils import (
     compute_ideal_step_time,
     get_timestamp_from_log_entry,
 )
-from .job import CompatJob
-from .peer_names import Moment, PeerNames
-from .rules import CompatAccount, CompatError
-from .step_times import deviations_s, ideal_step_time_s
-from .store import Entry, LogStore, PeerLogger, store_of, tell, utc_now
-from .table import Rows
+from .peer.columns import account_of, account_without, window_of
+from .peer.job import CompatJob
+from .peer.peer_names import Moment, PeerNames
+from .peer.rules import CompatAccount, CompatError
+from .peer.step_times import deviations_s, ideal_step_time_s
+from .peer.store import Entry, LogStore, PeerLogger, store_of, tell, utc_now
+from .peer.table import Rows
 
 __all__ = [
     "BadputType",

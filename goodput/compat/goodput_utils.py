@@ -111,7 +111,7 @@ class GCPOptions:
 
 def compute_ideal_step_time(step_times: Sequence[float]) -> float | None:
     """Return the ideal step time in seconds, or None when no step lasts a second."""
-    from .step_times import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
+    from .peer.step_times import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
 
     return ideal_step_time_s(step_times)
 

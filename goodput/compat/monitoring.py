@@ -14,7 +14,6 @@ from functools import partial
 from typing import ClassVar
 
 from ..log.tensorboard import TensorBoard
-from .columns import account_of, window_of
 from .goodput import GoodputCalculator
 from .goodput_utils import (
     ACTIVITY_EXCLUSION_LIST,
@@ -25,11 +24,12 @@ from .goodput_utils import (
     MetricType,
     WorkloadMetricDetails,
 )
-from .job import CompatJob
-from .rules import CompatAccount, CompatError
-from .step_times import deviations_s, step_times
-from .store import LocalLog, tell, utc_now
-from .uploads import Uploads, Work
+from .peer.columns import account_of, window_of
+from .peer.job import CompatJob
+from .peer.rules import CompatAccount, CompatError
+from .peer.step_times import deviations_s, step_times
+from .peer.store import LocalLog, tell, utc_now
+from .peer.uploads import Uploads, Work
 
 __all__ = [
     "ACTIVITY_EXCLUSION_LIST",

@@ -8,7 +8,7 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compat.step_times import ideal_step_time_s, step_times_s
+from ..compat.peer.step_times import ideal_step_time_s, step_times_s
 from ..job_events import JobEvents
 from ..ledger.claims import is_changed
 from ..synthetic_steps import are_synthetic

@@ -13,8 +13,8 @@ from scrtune.cli.commands.replay import ReplayView, replay_view
 from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.io.output_sizes import CHECKPOINTS
+from scrtune.replay.reading.traces import Summary
 from scrtune.replay.run import JobShape, Replayed, find_checkpoints, read_digests, replay_traces
-from scrtune.replay.traces import Summary
 
 from ..support.traced_jobs import KIB, MIB, lido, mummi, sw4
 

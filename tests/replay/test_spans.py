@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import OutputCompleted, RestartCompleted
 from scrtune.intents.events import Access, Span, SpanKind, TraceDigest
 from scrtune.intents.intent import Confidence
+from scrtune.replay.reading.traces import Summary
 from scrtune.replay.run import JobShape, find_checkpoints, read_digests
 from scrtune.replay.spans import JobInterval, TraceFindings, from_spans, from_writes, outermost, writes
-from scrtune.replay.traces import Summary
 
 
 def span(start_s: float, end_s: float, *, pid: int = 1, step: int | None = None, kind: str = "save") -> Span:

@@ -23,12 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
-from scrtune.goodput.compat.columns import window_of
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.job import CompatJob, events_of
-from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
-from scrtune.goodput.compat.step_times import step_times_s
-from scrtune.goodput.compat.store import LocalLog
+from scrtune.goodput.compat.peer.columns import window_of
+from scrtune.goodput.compat.peer.job import CompatJob, events_of
+from scrtune.goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
+from scrtune.goodput.compat.peer.step_times import step_times_s
+from scrtune.goodput.compat.peer.store import LocalLog
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -562,8 +562,8 @@ def test_a_process_that_does_not_log_does_nothing(tmp_path: Path, monkeypatch: p
 def test_the_core_does_not_load_it() -> None:
     """Who only names the ledger, or this policy, as the command line does, loads no numpy and no I/O."""
     code = (
-        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.compat.rules,"
-        " scrtune.goodput.compat.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
+        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.compat.peer.rules,"
+        " scrtune.goodput.compat.peer.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"numpy", "scrtune.goodput.compat.store"}.isdisjoint(ran.stdout.split())
+    assert {"numpy", "scrtune.goodput.compat.peer.store"}.isdisjoint(ran.stdout.split())

@@ -16,9 +16,9 @@ import pytest
 
 from scrtune.goodput.compat import goodput, goodput_elastic, monitoring, monitoring_elastic
 from scrtune.goodput.compat.goodput_utils import GCPOptions
-from scrtune.goodput.compat.job import CompatJob
-from scrtune.goodput.compat.store import LocalLog
-from scrtune.goodput.compat.uploads import Uploads
+from scrtune.goodput.compat.peer.job import CompatJob
+from scrtune.goodput.compat.peer.store import LocalLog
+from scrtune.goodput.compat.peer.uploads import Uploads
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.job import events_of
-from scrtune.goodput.compat.rules import compat_account
+from scrtune.goodput.compat.peer.job import events_of
+from scrtune.goodput.compat.peer.rules import compat_account
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.goodput.compat.step_times import ideal_step_time_s
+from scrtune.goodput.compat.peer.step_times import ideal_step_time_s
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger

@@ -7,12 +7,12 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
-from ..events import GoodputEvent, StepStarted
-from ..readers.jsonl import own_event
-from ..readers.ml_goodput import NotUnderstoodError, recorder_events
-from ..validation import defect_of_record, span
+from ...events import GoodputEvent, StepStarted
+from ...readers.jsonl import own_event
+from ...readers.ml_goodput import NotUnderstoodError, recorder_events
+from ...validation import defect_of_record, span
+from ..goodput_utils import SliceEfficiency
 from .columns import slice_efficiency
-from .goodput_utils import SliceEfficiency
 from .store import LogStore, encodable, tell, utc_now
 from .table import EventTable, Rows, Span
 

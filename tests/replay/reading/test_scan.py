@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from scrtune.replay import scan
-from scrtune.replay.cache import TableCache
-from scrtune.replay.scan import Progress, read_table
+from scrtune.replay.reading.cache import TableCache
+from scrtune.replay.reading.scan import Progress, read_table
 from scrtune.replay.table import TraceTable
 
-from ..support.plain_reader import lines_of, sums_of
+from ...support.plain_reader import lines_of, sums_of
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.glob("gen*") if "aggregated" not in path.name)

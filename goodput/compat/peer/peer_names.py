@@ -7,7 +7,7 @@ one without a zone is local (`datetime.timestamp`).
 from abc import ABC, abstractmethod
 from datetime import datetime
 
-from ..readers.ml_goodput import elastic_wait_kind
+from ...readers.ml_goodput import elastic_wait_kind
 
 Moment = datetime | float | None
 """A time as a caller has it: a datetime, epoch seconds, or None for now."""

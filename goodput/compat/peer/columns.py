@@ -11,8 +11,8 @@ from math import modf
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import SlicesObserved
-from .goodput_utils import BadputTimes, BadputType, SliceEfficiency
+from ...events import SlicesObserved
+from ..goodput_utils import BadputTimes, BadputType, SliceEfficiency
 from .rules import CompatAccount, CompatError
 from .table import Intervals, Rows, Seconds, Span, Whole
 

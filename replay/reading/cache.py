@@ -10,7 +10,7 @@ from tempfile import NamedTemporaryFile
 
 import msgspec
 
-from .table import TraceTable
+from ..table import TraceTable
 
 TABLE_VERSION = 1
 """Of what is remembered: a table of another version is made anew."""

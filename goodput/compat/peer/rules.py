@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..events import GoodputEvent
-from .goodput_utils import BadputTimes, BadputType
+from ...events import GoodputEvent
+from ..goodput_utils import BadputTimes, BadputType
 
 _BREAKDOWN_ORDER = sorted(
     BadputType, key=lambda badput: 7.5 if badput is BadputType.PROGRAM_STARTUP else badput.value

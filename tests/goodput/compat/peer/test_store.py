@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput
-from scrtune.goodput.compat.store import LocalLog, utc_now
+from scrtune.goodput.compat.peer.store import LocalLog, utc_now
 from scrtune.goodput.log.line_log import WAITING_LIMIT, log_path
 
 
@@ -85,7 +85,7 @@ def test_garbage_is_counted_and_costs_no_neighbour(garbage: list[bytes]) -> None
 
 def test_two_processes_write_whole_lines_into_one_log(tmp_path: Path) -> None:
     code = (
-        "import sys; from scrtune.goodput.compat.store import LocalLog; log = LocalLog('run')\n"
+        "import sys; from scrtune.goodput.compat.peer.store import LocalLog; log = LocalLog('run')\n"
         "for number in range(500): log.append({'writer': sys.argv[1], 'number': number, 'text': 'x' * 300})"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import (
+from ...events import (
     GoodputEvent,
     Interval,
     IntervalEnded,
@@ -26,8 +26,8 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from ..job_events import JobEvents
-from ..validation import span
+from ...job_events import JobEvents
+from ...validation import span
 
 Seconds: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]

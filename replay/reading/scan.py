@@ -20,16 +20,16 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from ..client.capture.scanner import new_scanner
-from ..intents.events import TraceDigest
-from ..intents.trace.decoder import TraceDecoder
-from ..intents.trace.digest import Places
-from ..intents.trace.names import Names
-from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
-from ..intents.trace.scanner_protocol import Scanner
+from ...client.capture.scanner import new_scanner
+from ...intents.events import TraceDigest
+from ...intents.trace.decoder import TraceDecoder
+from ...intents.trace.digest import Places
+from ...intents.trace.names import Names
+from ...intents.trace.rows import BIN_NS, FileClasses, RowTable
+from ...intents.trace.scanner_protocol import Scanner
+from ..table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .cache import TableCache
 from .salvage import Damage
-from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines
 
 BLOCK_BYTES = 256 << 10

@@ -6,7 +6,7 @@ Times are epoch seconds, and spans seconds.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..job_events import JobEvents
+from ...job_events import JobEvents
 from .rules import CompatError
 from .table import Rows, Seconds, Span, Whole, step_columns
 

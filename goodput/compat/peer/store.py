@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from ..log.line_log import DIRECTORY_VARIABLE, log_path
-from ..log.line_writer import LineWriter, release, shared_writer
+from ...log.line_log import DIRECTORY_VARIABLE, log_path
+from ...log.line_writer import LineWriter, release, shared_writer
 
 Entry: TypeAlias = dict[str, object]
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.replay.scan import read_table
+from scrtune.replay.reading.scan import read_table
+from scrtune.replay.reading.traces import Summary, find_traces, read_traces
 from scrtune.replay.table import TraceTable
-from scrtune.replay.traces import Summary, find_traces, read_traces
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.glob("gen*"))
