@@ -15,7 +15,7 @@ Columns = TypeVar("Columns", bound=tuple[Any, ...])
 NONE = np.zeros(0, np.int64)
 
 
-class Intervals(NamedTuple):
+class BucketClaims(NamedTuple):
     """Claims of buckets, by their codes."""
 
     start: Longs = NONE
@@ -23,7 +23,7 @@ class Intervals(NamedTuple):
     code: Longs = NONE
 
 
-class Steps(NamedTuple):
+class StepClaims(NamedTuple):
     """Claims of steps: each stands for `steps` of them from `number` on."""
 
     start: Longs = NONE

@@ -21,10 +21,10 @@ from .attempts import (
 )
 from .claims import (
     NONE,
-    Intervals,
+    BucketClaims,
     Longs,
     Spans,
-    Steps,
+    StepClaims,
     distinct,
     is_changed,
     joined,
@@ -214,18 +214,18 @@ class Derived:
         self._made = Spans(np.append(begun.number, whole.number), np.append(behind, whole.number + 1))
         self._open = Spans(*where(steps, is_last)[:2])
         if len(found):
-            steps = Steps(*(np.delete(column, found) for column in steps))
+            steps = StepClaims(*(np.delete(column, found) for column in steps))
         borders = self.facts.of(Form.BORDER)
         inferred, is_open = interval_claims(
             borders, self.runs.of(borders.time), self.runs.last_words, self._next_step, self._limits.reach
         )
         self._open = joined([self._open, Spans(*where(inferred, is_open)[:2])])
         rows, known = self.facts.of(Form.INTERVAL), self._steps[1]
-        reported = Intervals(rows.time, rows.end, rows.code)
+        reported = BucketClaims(rows.time, rows.end, rows.code)
         self._whole = joined([reported, where(inferred, ~is_open)])
         self._claimed = Claimed(
             joined([reported, inferred]),
-            joined([steps, Steps(known.time, known.end, known.number, np.ones_like(known.number))]),
+            joined([steps, StepClaims(known.time, known.end, known.number, np.ones_like(known.number))]),
             doubts,
             self.attempts,
             self.runs.background(),

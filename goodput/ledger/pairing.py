@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..events import Interval
 from ..job_events import JobEvents
-from .claims import Flags, Intervals, Longs, is_changed, last_of_each
+from .claims import BucketClaims, Flags, Longs, is_changed, last_of_each
 from .facts import Facts
 from .launches import run_starts
 
@@ -46,7 +46,7 @@ def interval_claims(
     last_words: Callable[[Longs, Longs], Longs],
     next_step: Callable[[Longs, Longs, Longs], Longs],
     reach: int,
-) -> tuple[Intervals, Flags]:
+) -> tuple[BucketClaims, Flags]:
     """Return what starts and ends stand for, and which of it is open; `run` is that of each border.
 
     A start without an end lasts until the next start of its stream, or the writer's `next_step` (by writer,
@@ -69,7 +69,7 @@ def interval_claims(
         until = np.maximum(time[never], last_words(writer, run[never]))
         until = np.where(goes_on[never], np.append(time[1:], 0)[never], until)
         end[is_open] = np.minimum(until, next_step(writer, run[never], time[never]))
-    return Intervals(time[start], end, code[start]), is_open
+    return BucketClaims(time[start], end, code[start]), is_open
 
 
 def needed_borders(borders: Facts, in_run: Flags, reach: int) -> Flags:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.hangs import AROUND, HUNG
-from .claims import Doubts, Flags, Longs, Steps, where
+from .claims import Doubts, Flags, Longs, StepClaims, where
 
 _PIECE = 8192
 """Columns of so many numbers stay in a core's own cache."""
@@ -13,7 +13,9 @@ _NEIGHBOURS = np.array([each for each in range(-AROUND, AROUND + 1) if each])
 Doubles = npt.NDArray[np.float64]
 
 
-def step_claims(time: Longs, number: Longs, is_last: Flags, closing: Longs) -> tuple[Steps, Doubts, Longs]:
+def step_claims(
+    time: Longs, number: Longs, is_last: Flags, closing: Longs
+) -> tuple[StepClaims, Doubts, Longs]:
     """Return what the starts of steps stand for, those in doubt, and their indices.
 
     `is_last` says which are the last of their run and writer: they last until `closing`. Steps may be sparse:
@@ -36,7 +38,7 @@ def step_claims(time: Longs, number: Longs, is_last: Flags, closing: Longs) -> t
         parts.append((at + low, its))
     found, usual = map(np.concatenate, zip(*parts, strict=True))
     limit = np.rint(usual * sparse[found]).astype(np.int64)
-    made = Steps(time, end, number, covers)
+    made = StepClaims(time, end, number, covers)
     doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64))
     return made, doubts, found
 

@@ -14,7 +14,7 @@ from .. import buckets
 from ..buckets import Codes
 from ..steps.hangs import HUNG
 from .attempts import Attempts
-from .claims import Doubts, Flags, Intervals, Longs, Spans, Steps, distinct, joined, where
+from .claims import BucketClaims, Doubts, Flags, Longs, Spans, StepClaims, distinct, joined, where
 
 MILLIONTHS = 1_000_000
 _IN_DOUBT = -1
@@ -24,8 +24,8 @@ _IN_DOUBT = -1
 class Claimed(NamedTuple):
     """All claims of a job, and what unclaimed time is from when on: times and codes."""
 
-    intervals: Intervals
-    steps: Steps
+    intervals: BucketClaims
+    steps: StepClaims
     doubts: Doubts
     attempts: Attempts
     background: tuple[Longs, Longs]
@@ -78,7 +78,7 @@ class Timeline:
     def forget_claims(self) -> None:
         """Keep only what is needed to look up the time before the last moment."""
         if self._made:
-            self._productive = self._of_doubts = Steps()
+            self._productive = self._of_doubts = StepClaims()
 
     @cached_property
     def _made(self) -> "tuple[_Made, _Made]":
@@ -110,7 +110,7 @@ class Timeline:
 class _Made:
     """How many steps were made until when: at each moment at the mean of the rates of those under way."""
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: StepClaims) -> None:
         lasts = steps.end > steps.start
         steps = steps if lasts.all() else where(steps, lasts)
         if (steps.start[1:] >= steps.end[:-1]).all():
@@ -131,7 +131,7 @@ class _Made:
         return float(late - early)
 
 
-def _mean_rates(steps: Steps, points: Longs) -> npt.NDArray[np.float64]:
+def _mean_rates(steps: StepClaims, points: Longs) -> npt.NDArray[np.float64]:
     """Return how many of the steps under way each of them makes in a nanosecond, from point to point."""
     rate = steps.steps / (steps.end - steps.start)
     opening, closing = (np.searchsorted(points, each) for each in steps[:2])
@@ -165,7 +165,7 @@ def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Group
     return _Groups(each.start[begins], end, steps, limit, first, np.minimum.reduceat(each.wasted, begins))
 
 
-def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], Steps, Steps]:
+def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, Steps]:
     """Return what is left of doubts by bucket: a step as far as it can be one, and else what it must be.
 
     Then the pieces of steps that count, and those of them that take no time.
@@ -189,8 +189,10 @@ def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], Steps, St
         buckets.OTHER: where(tail, ~is_first),
     }
     share = (stepped.end - stepped.start) / np.maximum(kept, 1)[its] * groups.steps[its]
-    made = where(Steps(stepped.start, stepped.end, its, share), counts)
-    at_once = where(Steps(groups.start, groups.end, whole, groups.steps), (kept == 0) & (groups.wasted == 0))
+    made = where(StepClaims(stepped.start, stepped.end, its, share), counts)
+    at_once = where(
+        StepClaims(groups.start, groups.end, whole, groups.steps), (kept == 0) & (groups.wasted == 0)
+    )
     return {bucket: where(each, each.end > each.start) for bucket, each in pieces.items()}, made, at_once
 
 

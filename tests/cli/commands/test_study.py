@@ -13,7 +13,7 @@ from click.testing import Result
 from scrtune.cli.commands.study import INTERRUPTED
 from scrtune.cli.format import seconds_column
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
-from scrtune.replay import scan
+from scrtune.replay.reading import scan
 from scrtune.replay.reading.traces import whole_lines
 
 Scrtune = Callable[..., Result]

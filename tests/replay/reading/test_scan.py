@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.replay import scan
+from scrtune.replay.reading import scan
 from scrtune.replay.reading.cache import TableCache
 from scrtune.replay.reading.scan import Progress, read_table
 from scrtune.replay.table import TraceTable

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.intents.trace.decoder import TraceDecoder
-from scrtune.replay import traces
+from scrtune.replay.reading import traces
 from scrtune.replay.reading.traces import Batch, Summary, TraceNotFoundError, find_traces, read_traces
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
