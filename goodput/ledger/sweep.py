@@ -165,7 +165,7 @@ def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Group
     return _Groups(each.start[begins], end, steps, limit, first, np.minimum.reduceat(each.wasted, begins))
 
 
-def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, Steps]:
+def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
     """Return what is left of doubts by bucket: a step as far as it can be one, and else what it must be.
 
     Then the pieces of steps that count, and those of them that take no time.
