@@ -111,7 +111,7 @@ class Belief:
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
         self._show(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        self._block(rows, [each.candidate for each in data.rows if each.row is Row.FLUSHED])
+        self._block(rows)
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
@@ -137,16 +137,15 @@ class Belief:
             by[index] = moved
             rows[:, row] += by[:, None]
 
-    def _block(self, rows: Array, seen: Sequence[int]) -> None:
+    def _block(self, rows: Array) -> None:
         """An output takes at least as long as the flush that blocks it, or that the next one waits for.
 
-        Of the candidates `seen` that was measured.
+        Of flushes that outlast the interval the first checkpoints do not show it: the queue builds up.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         meanwhile_s = self._every * self.shape.between_s + self._is_roomy * np.exp(rows[:, Row.WRITE])
         blocked_s = np.where(self._beside, np.maximum(0.0, flush_s - meanwhile_s), flush_s)
         least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
-        least[seen] = -np.inf
         rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
 
     def shift(self, factors: Mapping[str, float]) -> None:
