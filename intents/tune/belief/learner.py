@@ -1,7 +1,6 @@
 """What is learnt of a job: its checkpoints so far, and the belief that follows from them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from math import log
 from statistics import median
 
@@ -23,7 +22,8 @@ _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _LOOSE = 1.5
 _FIXED_SHARE = 0.1
-_PROBED_SPREAD = 0.5
+_PROBED_SPREAD = 0.35
+_OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
 
@@ -164,21 +164,16 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
                 own = priors[name]
                 wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
                 priors[name] = Prior.of_log(mean, min(own.spread, wide))
-    if now.probe is not None:
-        priors |= _probed(now.probe, priors)
+    for name, rate in _probed(now.probe).items() if now.probe else ():
+        if rate > 0:
+            priors[name] = priors[name].given(rate, _PROBED_SPREAD)
     return priors
 
 
-def _probed(probe: StorageProbed, priors: Mapping[str, Prior]) -> dict[str, Prior]:
-    """Return the priors that follow from `probe`: an encode does what it measured, and more."""
-    found: dict[str, Prior] = {}
-    if probe.cache_write_bytes_per_s > 0:
-        found["cache_bytes_per_s"] = Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD)
-    encode = {
-        "encode_read_bytes_per_s": probe.cache_read_bytes_per_s,
-        "encode_xor_bytes_per_s": probe.writers * probe.xor_bytes_per_s,
+def _probed(probe: StorageProbed) -> dict[str, float]:
+    """Return the rates that `probe` found; an encode does what it measured, and more."""
+    return {
+        "cache_bytes_per_s": probe.cache_write_bytes_per_s,
+        "encode_read_bytes_per_s": _OF_AN_ENCODE * probe.cache_read_bytes_per_s,
+        "encode_xor_bytes_per_s": _OF_AN_ENCODE * probe.writers * probe.xor_bytes_per_s,
     }
-    for name, rate in encode.items():
-        if rate > 0:
-            found[name] = Prior(min(rate, priors[name].median), priors[name].spread)
-    return found
