@@ -142,8 +142,8 @@ class Belief:
     def _block(self, rows: Array, seen: Sequence[int]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.
 
-        Of the candidates `seen` that was measured, but for waits: of flushes that outlast the interval the first
-        outputs have none, for these queue up.
+        Of the candidates `seen` that was measured, but for waits: flushes that outlast the interval queue up,
+        so that the first outputs have none.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
