@@ -27,11 +27,11 @@ _SURELY_WORSE = 0.7
 _ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
-KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
+KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _RISK_OF_GAIN = 0.15, 0.3
 _SAFE_UNSEEN = 0.05
-_BIG, _HUGE = 0.35, 0.65
+_HUGE = 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
 
 _CURIOUS, _LONG = 0.06, 10
@@ -56,8 +56,7 @@ class View(NamedTuple):
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
-    first credit. Costs that are `loose` scatter with waits for flushes, so that only big gains are told from
-    noise.
+    first credit.
     """
 
     belief: Belief
@@ -69,7 +68,6 @@ class View(NamedTuple):
     earned_s: float
     remaining: int
     forced_s: float = 0.0
-    loose: bool = False
 
 
 def p_better(view: View, index: int) -> float:
@@ -95,7 +93,7 @@ def verdict(view: View, index: int, looks: int) -> bool | None:
     At last it is if that probably gains something, or spares the way back.
     """
     p = p_better(view, index)
-    if p >= (KEEP_LOOSE if view.loose else KEEP):
+    if p >= KEEP:
         return True
     if p < DROP:
         return False
@@ -177,8 +175,7 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
     promising = net > _LEAST_NET * now_s
     likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    promising &= likely | _is_worth_a_look(view, gain)
-    return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
+    return np.asarray(promising & (likely | _is_worth_a_look(view, gain)))
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:

@@ -98,7 +98,6 @@ class TuningState(ActiveSettings):
             left_s=self.budget.left_s,
             earned_s=self.budget.earned_s,
             remaining=now_is.remaining,
-            loose=self.learner.is_loose,
         )
 
     def _banned(self, belief: Belief) -> set[int]:
