@@ -113,7 +113,8 @@ class Belief:
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
         self._show(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        self._block(rows, [each.candidate for each in data.rows if each.row is Row.FLUSHED])
+        flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
+        self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
@@ -139,11 +140,16 @@ class Belief:
             by[index] = moved
             rows[:, row] += by[:, None]
 
-    def _block(self, rows: Array, seen: Sequence[int]) -> None:
+    def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
+        """Return whether so many flushes were `seen` that waits would have begun, and there were none."""
+        flushed = [each for each in seen if each.flushed]
+        return len(flushed) >= SHOWN + self._held[index] - 1 and not any(each.wait_s for each in flushed)
+
+    def _block(self, rows: Array, seen: Sequence[int], free: Sequence[int]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.
 
         Of the candidates `seen` that was measured, but for waits: flushes that outlast the interval queue up,
-        so that the first outputs have none.
+        so that the first outputs have none. Those that are `free` of waits have shown that, too.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
@@ -151,6 +157,7 @@ class Belief:
         blocked_s = np.where(self._beside, wait_s, flush_s)
         least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
         least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
+        least[free] = -np.inf
         rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
 
     def shift(self, factors: Mapping[str, float]) -> None:
