@@ -22,6 +22,7 @@ from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
 from .chooser import (
     KEEP_AT_LAST,
+    MOST_LOOKS,
     OWN,
     View,
     best,
@@ -35,6 +36,7 @@ from .tuning_state import Trial, TuningState, users_change
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
+_ODD = 1.35
 _QUIET = 6
 _OVERDUE = 0.95
 _LATE = 1.5
@@ -255,6 +257,8 @@ class Trials(TuningState):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
+        if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
+            kept = None
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept:
             self._accept(trial, now, why)
@@ -280,6 +284,14 @@ class Trials(TuningState):
         else:
             self._dropped.add(identity(self.wanted))
             self._revert(self._trial, now, why)
+
+    def _is_odd(self, trial: Trial, own_s: float) -> bool:
+        """Return whether what was measured is dearer: a hiccup, or the belief is wrong."""
+        entry = self.log.trial(trial.generation)
+        if entry is None or entry.seen is None:
+            return False
+        is_more = trial.looks == 1 and entry.expected and entry.seen.cost_s > _ODD * entry.expected.cost_s
+        return bool(is_more or entry.seen.cost_s > own_s or entry.cost_s > 0)
 
     def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
         """Return why a candidate must not be tried; note it once."""
