@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-JOBS ?= 2
+JOBS ?= 3
 
 .PHONY: demo test test-random test-kills lint bench bench-loop bench-model bench-tuner format clean
 .DELETE_ON_ERROR:
 
-$(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
+$(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/* native/scan/*)
 	$(PYTHON) -c 'import sys; sys.exit("scrtune needs Python >= 3.10, this is " + sys.version) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
@@ -28,6 +28,7 @@ demo: $(VENV)/installed
 	$(BIN)/scrtune demo
 
 # A file's tests run on one worker, in the order of the tree: Slurm's nodes and what a module sets up exist once.
+# More workers than cores: a third of the time they wait for processes and clocks.
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 

@@ -29,7 +29,7 @@ class BuildPreloaded(build_ext):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "levers.inc").write_text(table(Path("scr_config/parameters.json")), encoding="ascii")
         ext.include_dirs.append(str(directory))
-        # Debian's Python links so that calls of native/streams.c to its own fopen() pass DFTracer by
+        # Debian's Python links so that calls of native/observe.c to its own fopen() pass DFTracer by
         linker = self.compiler.linker_so
         self.compiler.set_executable("linker_so", [each for each in linker if each != _BOUND_WITHIN])
         super().build_extension(ext)
@@ -46,8 +46,13 @@ class BuildPackage(build_py):
 
 LIBRARY = Extension(
     "scrtune.client.libscr.libscrtune",
-    sources=sorted(str(path) for path in Path("native").glob("*.c")),
-    depends=["native/scrtune.h", "native/scan.h", "native/levers_table.py", "scr_config/parameters.json"],
+    sources=sorted(str(path) for path in Path("native").rglob("*.c")),
+    depends=[
+        "native/scrtune.h",
+        "native/scan/scan.h",
+        "native/levers_table.py",
+        "scr_config/parameters.json",
+    ],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow"],
     libraries=["dl"],
     optional=True,

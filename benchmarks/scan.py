@@ -22,8 +22,8 @@ import click
 
 from scrtune.client.capture.scanner import new_scanner
 from scrtune.intents.trace.decoder import TraceDecoder
+from scrtune.replay.reading.traces import Summary
 from scrtune.replay.run import JobShape, read_digests
-from scrtune.replay.traces import Summary
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "data" / "traces" / "gen4-python-fork-plain"
 PREFIX = "/scratch/study/data"

@@ -8,7 +8,7 @@ CPU time, which other work on the machine changes less, the largest memory, and 
 whole command is by both, least and most, each in the same round. `study` is that command, from the start of
 its process to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
 
-table           replay/scan.py on all cores; on one, as it says
+table           replay/reading/scan.py on all cores; on one, as it says
 orjson loop     sums by name, thread and file, as one would write them
 duckdb          the same by read_ndjson and GROUP BY, on all cores
 dftracer_utils  `dftracer_stats --report detailed` by name and thread: it builds an index first
@@ -39,7 +39,7 @@ import click
 from isal import igzip
 from scan import MEMBER_LINES, trace
 
-from scrtune.replay.scan import read_table
+from scrtune.replay.reading.scan import read_table
 
 TIERS = {"/scratch/study/data": "prefix", "/l/ssd/user/scr/checkpoints": "cache"}
 TARGET_PER_S = 5_000_000
@@ -257,13 +257,9 @@ def lines_of(name: str, measured: Rounds) -> Iterator[str]:
     """Yield what is printed of one trace: a line for each reader."""
     for reader in measured[0]:
         rate, cpu_rate, size = map(max, zip(*(each[reader] for each in measured), strict=True))
-        ratios, cpu_ratios = (
-            "{:.2f} to {:.2f}".format(
-                *spread([each[STUDY][index] / each[reader][index] for each in measured])
-            )
-            for index in (0, 1)
+        compared = (
+            f"study: {spread(measured, reader, 0)} times as fast, by CPU time {spread(measured, reader, 1)}"
         )
-        compared = f"study: {ratios} times as fast, by CPU time {cpu_ratios}"
         rates = f"{rate / 1e6:6.2f} M/s, {cpu_rate / 1e6:6.2f} M/s of a core, {size:5.0f} MB"
         yield f"{name:8} {reader:16} {rates}  {compared if reader != STUDY else ''}".rstrip()
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import click
 
-from .toml_file import read_toml
-
 FILE = "scrtune.toml"
 VARIABLE = "SCRTUNE_DEFAULTS"
 """Names a file that is read instead; with that of `/dev/null` nothing is."""
@@ -36,6 +34,8 @@ def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[st
     found = next(filter(_is_there, places), None)
     if found is None or not _is_ours(found):
         return {}
+    from .user_files import read_toml  # noqa: PLC0415 - only where there is a file
+
     file = read_toml(found)
     own: dict[str, object] = {}
     for table, content in file.decoded().items():
@@ -80,14 +80,10 @@ def _is_ours(path: Path) -> bool:
     """Return whether the file is the user's or root's; another's is not obeyed, which is said."""
     if path.stat().st_uid in {0, os.getuid()}:
         return True
-    click.echo(_printable(f"scrtune: {path.absolute()} belongs to another user, and is not read"), err=True)
-    return False
-
-
-def _printable(text: str) -> str:
     from .format import printable  # noqa: PLC0415 - only where something is wrong
 
-    return printable(text)
+    click.echo(printable(f"scrtune: {path.absolute()} belongs to another user, and is not read"), err=True)
+    return False
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

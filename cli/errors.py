@@ -1,5 +1,10 @@
 """What commands raise, and the exit code of every error (`docs/cli.md`)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
 FAILURE = 1
 USAGE = 2
 NO_JOB = 3
@@ -19,6 +24,15 @@ class UnknownJobError(CommandError):
     """There is no such job, or it left nothing; the text says which there are, or what to do."""
 
 
+@contextmanager
+def extra(what: str, name: str) -> Iterator[None]:
+    """Say which extra has to be installed when `what` finds a library missing. Raises click.UsageError."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"{what} {error.name}: pip install 'scrtune[{name}]'") from error
+
+
 def error_text(error: Exception) -> str:
     """Return what to say of an error, with nothing that a terminal would obey."""
     from .format import printable  # noqa: PLC0415 - as below
@@ -32,28 +46,19 @@ def error_text(error: Exception) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+_CODES = {
+    "UnknownJobError": NO_JOB,
+    "DaemonUnavailable": NO_JOB,
+    "AlreadyRunningError": ALREADY_RUNNING,
+    "RunDirectoryError": RUN_DIRECTORY,
+    "JournalError": RUN_DIRECTORY,
+    "TomlError": USAGE,
+    **dict.fromkeys(("CommandError", "CaptureUnavailableError", "IntervalError", "RenderError"), FAILURE),
+    "OSError": FAILURE,
+}
+"""By the names of classes, which are there once: the rooms below are not loaded for it."""
+
+
 def exit_code(error: Exception) -> int | None:
     """Return the exit code that says `error`; None for a bug, and for what click itself answers."""
-    # the rooms below are loaded when one of their errors may be at hand, not by every command
-    from ..client.capture.environment import CaptureUnavailableError  # noqa: PLC0415
-    from ..client.paths import RunDirectoryError  # noqa: PLC0415
-    from ..client.transport.daemon_client import DaemonUnavailable  # noqa: PLC0415
-    from ..daemon.journal.records import JournalError  # noqa: PLC0415
-    from ..daemon.lock import AlreadyRunningError  # noqa: PLC0415
-    from ..goodput.interval.model import IntervalError  # noqa: PLC0415
-    from ..scr_config.render import RenderError  # noqa: PLC0415
-
-    codes: dict[type[Exception], int] = {
-        UnknownJobError: NO_JOB,
-        DaemonUnavailable: NO_JOB,
-        AlreadyRunningError: ALREADY_RUNNING,
-        RunDirectoryError: RUN_DIRECTORY,
-        JournalError: RUN_DIRECTORY,
-        TomlError: USAGE,
-        CommandError: FAILURE,
-        CaptureUnavailableError: FAILURE,
-        IntervalError: FAILURE,
-        RenderError: FAILURE,
-        OSError: FAILURE,
-    }
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+    return next((_CODES[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in _CODES), None)

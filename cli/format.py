@@ -9,7 +9,6 @@ from ..intents.tune.decisions import Verdict
 if TYPE_CHECKING:
     from ..goodput.readers.launcher_log import EstimatedLoss
     from ..goodput.steps.types import StepSummary
-    from ..replay.study_rows import RunDifference
 
 _SMALL_S = 0.1
 
@@ -76,12 +75,3 @@ def seconds_column(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:#.2g}" if 0 < seconds < _SMALL_S else f"{seconds:,.2f}"
-
-
-def difference_word(row: "RunDifference") -> str:
-    """Return what an interval says."""
-    if row.low_s is None:
-        return "too few to say"
-    if not row.is_clear:
-        return "no clear difference"
-    return "longer" if row.difference_s > 0 else "shorter"

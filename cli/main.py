@@ -37,8 +37,8 @@ COMMANDS = {
 
 
 _MODULES = {
-    "node": "run",
-    **dict.fromkeys(("daemon", "forward"), "internal"),
+    "clean": "jobs",
+    **dict.fromkeys(("daemon", "forward", "node"), "services"),
     **dict.fromkeys(("explain", "off", "on", "pin", "status", "unpin"), "job"),
 }
 """The module of each command that has none of its own."""

@@ -75,24 +75,21 @@ def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
         kind = get_args(hint)[0] if is_many else hint
         kind = click.Choice(get_args(kind)) if get_origin(kind) is Literal else PATH if kind is Path else kind
     flag, _, metavar = usage.partition(" ")
+    given: dict[str, Any] = {"type": kind, "callback": parse and _callback(parse)}
     if not flag.startswith("-"):
-        required, many = not flag.startswith("["), -1 if is_many else 1
-        callback = parse and _callback(parse)
-        return click.Argument(
-            [declared.name], type=kind, nargs=many, required=required, metavar=flag, callback=callback
-        )
+        given |= {"nargs": -1 if is_many else 1, "required": not flag.startswith("["), "metavar": flag}
+        return click.Argument([declared.name], **given)
     default = False if hint is bool else declared.metadata["default"]
     return click.Option(
         [flag, declared.name],
-        type=kind,
         is_flag=hint is bool,
         multiple=is_many and default is None,
         default=default,
         show_default=bool(default),
         required=default is None and not is_optional and not is_many,
         metavar=metavar or None,
-        callback=parse and _callback(parse),
         help=declared.metadata["help"],
+        **given,
     )
 
 
@@ -117,7 +114,7 @@ class JobId(click.ParamType):  # type: ignore[type-arg]
         self, _ctx: click.Context, _param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Return the jobs whose ids begin with `incomplete`."""
-        from .find_job import jobs  # noqa: PLC0415 - only for a shell
+        from .jobs.find import jobs  # noqa: PLC0415 - only for a shell
 
         return [CompletionItem(each.job_id) for each in jobs() if each.job_id.startswith(incomplete)]
 
@@ -218,10 +215,6 @@ class MonitoringOptions:
     @property
     def monitoring(self) -> Monitoring:
         """The same, as a daemon takes it."""
-        return Monitoring(
-            metrics=self.metrics,
-            tensorboard=self.tensorboard,
-            csv=self.csv,
-            every_s=self.monitor_every_s,
-            windows_s=tuple(dict.fromkeys(self.monitor_windows_s)) or _DEFAULT.windows_s,
-        )
+        windows_s = tuple(dict.fromkeys(self.monitor_windows_s)) or _DEFAULT.windows_s
+        files = {"tensorboard": self.tensorboard, "csv": self.csv}
+        return Monitoring(metrics=self.metrics, every_s=self.monitor_every_s, windows_s=windows_s, **files)

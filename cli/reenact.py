@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 
+from ..replay.reading.scan import Progress, read_table
 from ..replay.reenact.plan import FilePaths, Plan, PlanScope, ReenactError, make_plan
 from ..replay.reenact.run import Directories, write_again
-from ..replay.scan import Progress, read_table
 from ..replay.study import Run
 from ..scr_config.catalogue import coerce
 from ..units import bytes_text, count_text, rounded_duration_text
@@ -96,22 +96,18 @@ def written_again(
                 return
             settings = recorded.settings if given is None else given
             click.echo(_announced(recorded.name, plan), err=True)
-            run = Run(
-                name=_name(recorded.name, number),
+            name = f"{recorded.name} here"
+            yield Run(
+                name=name if number == 1 else f"{name} {number}",
                 table=write_again(plan, settings, places),
                 settings=settings,
-                base=_name(recorded.name, 1),
+                base=name,
                 note=_note(recorded.name, plan),
             )
-            yield run
     except KeyboardInterrupt:
         progress.stop = True
     except ReenactError as error:
         raise CommandError(f"{recorded.name}: {error}") from error
-
-
-def _name(recorded: str, number: int) -> str:
-    return f"{recorded} here" if number == 1 else f"{recorded} here {number}"
 
 
 def _announced(name: str, plan: Plan) -> str:

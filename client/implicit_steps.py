@@ -6,7 +6,7 @@ SCR_Complete_output to the next SCR_Start_output. Its number is its checkpoint's
 plus its place behind that checkpoint: the first step after a restart shows how much work was lost.
 """
 
-from ..goodput.events import StepCompleted
+from ..goodput.events import RestartCompleted, StepCompleted
 
 _STEPS_BETWEEN_CHECKPOINTS = 1 << 20
 _WAITING_LIMIT = 65_536
@@ -31,6 +31,11 @@ class ImplicitSteps:
         """The application is where it was after `dataset`: it wrote that checkpoint just now, or read it."""
         self._dataset, self._count, self._since_s = dataset, 0, now_s
         self._waiting.clear()
+
+    def resumed_at(self, restart: RestartCompleted) -> None:
+        """The application has read a checkpoint, if `restart` is valid and says which."""
+        if restart.valid and restart.dataset:
+            self.resumed(restart.dataset, restart.end_s)
 
     def paused(self, now_s: float) -> None:
         """A call of SCR's that says nothing of where the application is has ended."""

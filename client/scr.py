@@ -17,8 +17,7 @@ from mpi4py import MPI
 from .embedded.launch import ConfigCalls
 from .engine import OutputFlags
 from .libscr.library import Library
-from .select import engine_for, library_for
-from .session import Session
+from .session import Session, engine_for, library_for
 
 FLAG_NONE = int(OutputFlags.NONE)
 FLAG_CHECKPOINT = int(OutputFlags.CHECKPOINT)

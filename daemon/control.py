@@ -6,7 +6,6 @@ Four commands are orders: ``off``, ``on``, ``pin`` and ``unpin``. Given twice th
 import logging
 from collections import Counter
 from collections.abc import Callable
-from enum import Enum
 from typing import TypeAlias
 
 import msgspec
@@ -16,30 +15,18 @@ from ..intents.effects import Advice
 from ..intents.events import Event, TuningSwitched
 from ..intents.pipeline import Pipeline
 from . import views
-from .executor import Executor
 from .options import DaemonOptions
-from .pins import PinError, pin, unpin
+from .settings.executor import Executor
+from .settings.pins import PinError, pin, unpin
 
 log = logging.getLogger("scrtune.daemon")
 
 MAX_QUESTION_BYTES = 64 * 1024
 _MAX_ECHO = 60
+_ORDERS = ("off", "on", "pin", "unpin")
 
 _encoder = msgspec.json.Encoder()
 _question_decoder = msgspec.json.Decoder(Question)
-
-
-class Command(Enum):
-    """What a client can ask for, as the wire names it."""
-
-    EXPLAIN = "explain"
-    GOODPUT = "goodput"
-    OFF = "off"
-    ON = "on"
-    PIN = "pin"
-    RECOMMENDATION = "recommendation"
-    STATUS = "status"
-    UNPIN = "unpin"
 
 
 Result: TypeAlias = (
@@ -69,41 +56,55 @@ class Control:
         self.elsewhere: Callable[[], str] = str
         """Returns the node that decides about the job, if that is another one, else an empty text."""
         self._refused = 0
+        self._commands: dict[str, Callable[[Question, float], Result]] = {
+            "explain": lambda _, __: self._explained(),
+            "goodput": lambda _, now: views.goodput_view(self._pipeline, now),
+            "off": lambda _, __: self._switched(on=False),
+            "on": lambda _, __: self._switched(on=True),
+            "pin": lambda question, _: self._pinned(question, on=True),
+            "recommendation": lambda _, __: (
+                self._executor.advice
+            ),  # as published: file and answer never differ
+            "status": lambda _, now: self.status(now),
+            "unpin": lambda question, _: self._pinned(question, on=False),
+        }
 
     def answer(self, payload: bytes, now: float) -> bytes:
         """Return the answer to one question, whatever its bytes are."""
         try:
-            return _encoder.encode(Answer(result=msgspec.Raw(self._encoded(*_asked(payload), now))))
+            return _encoder.encode(Answer(result=msgspec.Raw(self._encoded(self._asked(payload), now))))
         except _RefusedError as refused:
             self._refused += 1
             return _encoder.encode(Answer(error=str(refused)))
 
-    def _encoded(self, command: Command, question: Question, now: float) -> bytes:
+    def _asked(self, payload: bytes) -> Question:
+        if len(payload) > MAX_QUESTION_BYTES:
+            raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
         try:
-            return _encoder.encode(self._result(command, question, now))
+            question = _question_decoder.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _RefusedError(f'not a question ({error}); ask {{"command": "status"}}') from error
+        if question.version != PROTOCOL_VERSION:
+            raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
+        if question.command not in self._commands:
+            known = ", ".join(self._commands)
+            raise _RefusedError(f"no command {question.command[:_MAX_ECHO]!r}; there are {known}")
+        if question.command in _ORDERS and (leader := self.elsewhere()):
+            raise _RefusedError(f"job {self._options.paths.job_id!r} is decided about on node {leader}")
+        return question
+
+    def _encoded(self, question: Question, now: float) -> bytes:
+        try:
+            return _encoder.encode(self._commands[question.command](question, now))
         except Exception as error:  # a question must not end the daemon, whatever state it asks about
-            log.exception("%s could not be answered", command.value)
+            log.exception("%s could not be answered", question.command)
             raise _RefusedError(
-                f"{command.value} could not be answered ({error}): a bug, see daemon.log"
+                f"{question.command} could not be answered ({error}): a bug, see daemon.log"
             ) from error
 
-    def _result(self, command: Command, question: Question, now: float) -> Result:
-        match command:
-            case Command.RECOMMENDATION:
-                return self._executor.advice  # as published, so that file and answer never differ
-            case Command.STATUS:
-                return self.status(now)
-            case Command.EXPLAIN:
-                view = views.explain_view(self._pipeline)
-                return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
-            case Command.GOODPUT:
-                return views.goodput_view(self._pipeline, now)
-            case _ if leader := self.elsewhere():
-                raise _RefusedError(f"job {self._options.paths.job_id!r} is decided about on node {leader}")
-            case Command.OFF | Command.ON:
-                return self._switched(on=command is Command.ON)
-            case Command.PIN | Command.UNPIN:
-                return self._pinned(question, on=command is Command.PIN)
+    def _explained(self) -> views.ExplainView:
+        view = views.explain_view(self._pipeline)
+        return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
 
     def _switched(self, *, on: bool) -> views.SwitchView:
         """Turn tuning on or off; what follows is published by the time of the answer, unless it says not."""
@@ -152,19 +153,3 @@ class Control:
 
 class _RefusedError(ValueError):
     """A question that gets an error for an answer."""
-
-
-def _asked(payload: bytes) -> tuple[Command, Question]:
-    if len(payload) > MAX_QUESTION_BYTES:
-        raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
-    try:
-        question = _question_decoder.decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _RefusedError(f'not a question ({error}); ask {{"command": "status"}}') from error
-    if question.version != PROTOCOL_VERSION:
-        raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
-    try:
-        return Command(question.command), question
-    except ValueError:
-        known = ", ".join(command.value for command in Command)
-        raise _RefusedError(f"no command {question.command[:_MAX_ECHO]!r}; there are {known}") from None

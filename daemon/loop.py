@@ -17,25 +17,26 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
-from .allocation import AllocationWatch
 from .cluster.role import Role
 from .control import Control
-from .executor import Executor
+from .heap import keep_small
 from .ingest import Ingest
 from .journal.journal import Journal, apply_event
 from .journal.records import JournalError, JournalReader
-from .journal.snapshot import Snapshots, State, restore
+from .journal.snapshot import Snapshots, restore
 from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
+from .node.allocation import AllocationWatch
+from .node.probes import Probes
 from .options import READY, DaemonOptions
-from .probe.probes import Probes
+from .settings.executor import Executor
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView
 
 if TYPE_CHECKING:
-    from .node import JobNode
+    from .node.observer import JobNode
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -48,8 +49,7 @@ _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 # digests of the trace and observations of the node become rarer with the age of the run, within these bounds
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
-# a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
-SNAPSHOT_EVENTS, _SNAPSHOT_PACE, _SNAPSHOT_WAIT_S = 4096, 20.0, 0.2
+_SNAPSHOT_WAIT_S = 0.2
 _ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
@@ -62,16 +62,14 @@ class Daemon:
 
     def __init__(self, options: DaemonOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
-        self._clock = clock
+        self.clock = clock
         self._signals = Signals()
         self._parent = Parent(options.parent)
-        self._journal: Journal
+        self.journal: Journal
         self._snapshots = Snapshots(options.paths)
-        self._next_snapshot_s = 0.0
-        self._packed_s: float | None = None
-        """When the journal was packed, until the snapshot of that is taken."""
         self._steps = RecentSteps()
-        self._pipeline = Pipeline()
+        self.pipeline = Pipeline()
+        """The state of the job on this node."""
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._probes = Probes(options.paths.host)
@@ -94,6 +92,7 @@ class Daemon:
         Raises :class:`scrtune.daemon.lock.AlreadyRunningError`, :class:`JournalError` and
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
+        keep_small()
         with self._signals.watched() as signals:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):
@@ -109,7 +108,7 @@ class Daemon:
         try:
             for now, event in reader:
                 self._ingest.recall(event)
-                apply_event(self._pipeline, event, now)  # its effects were performed when it happened
+                apply_event(self.pipeline, event, now)  # its effects were performed when it happened
                 self._monitor.observe(event, now)
                 if self._signals.ending:
                     return False
@@ -121,21 +120,18 @@ class Daemon:
             log.error("%s; it lies at %s now", error, aside)
         recovered = reader.recovered
         self._ingest.recall_senders(recovered.senders)
-        self._journal = Journal(path, recovered)
-        generation = self._pipeline.advice.generation
+        self.journal = Journal(path, recovered)
         if recovered.number:
-            log.info(
-                "recovered %d events, %d of them from the journal, generation %d",
-                *(recovered.number, recovered.records, generation),
-            )
+            text = "recovered %d events, %d of them from the journal, generation %d"
+            log.info(text, recovered.number, recovered.records, self.pipeline.advice.generation)
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
-        self._allocation.recall(self._pipeline.allocation)
-        if self._pipeline.job is not None:
-            self._executor.recall(self._pipeline.advice)
+        self._allocation.recall(self.pipeline.allocation)
+        if self.pipeline.job is not None:
+            self._executor.recall(self.pipeline.advice)
             self.publish()
         return True
 
@@ -143,43 +139,20 @@ class Daemon:
         """Go on from the last snapshot; returns a reader of what came after it."""
         paths, start, number = self._options.paths, 0, 0
         if (state := restore(paths)) is not None:
-            self._pipeline, self._steps = state.pipeline, state.steps
+            self.pipeline, self._steps = state.pipeline, state.steps
             start, number = state.end, state.number
             self._ingest.recall_senders(state.senders)
-            if (job := self._pipeline.job) is not None:
+            if (job := self.pipeline.job) is not None:
                 self._ingest.learn(job)
         self._control = Control(
-            self._pipeline,
-            self._executor,
-            self._options,
-            handle=self.handle,
-            complete=self._complete,
+            self.pipeline, self._executor, self._options, handle=self.handle, complete=self._complete
         )
         self._control.elsewhere = lambda: self._role.elsewhere
-        self._monitor = Monitor(self._options.monitoring, self._pipeline, self._control.status, self._steps)
+        self._monitor = Monitor(self._options.monitoring, self.pipeline, self._control.status, self._steps)
         return JournalReader(paths.journal, start, number)
 
     def _keep_state(self) -> None:
-        """Pack the journal, and in the next turn take a snapshot, when enough has come since the last one."""
-        journal, begun_s = self._journal, time.monotonic()
-        if self._packed_s is not None:
-            begun_s, self._packed_s = self._packed_s, None
-            work = self._snapshot
-        elif journal.unsealed >= SNAPSHOT_EVENTS and begun_s >= self._next_snapshot_s and not journal.error:
-            work, self._packed_s = journal.seal, begun_s
-        else:
-            return
-        try:
-            work()
-        except Exception as error:  # noqa: BLE001 - the journal is as good as before, only longer
-            log.warning("the journal could not be packed (%s); a restart replays more", error)
-            self._packed_s = None
-        self._next_snapshot_s = begun_s + _SNAPSHOT_PACE * (time.monotonic() - begun_s)
-
-    def _snapshot(self) -> None:
-        journal = self._journal
-        end = (journal.end, journal.number, journal.last_s)
-        self._snapshots.write(State(self._pipeline, self._steps, self._ingest.senders(), *end))
+        self._snapshots.keep(self.journal, self.pipeline, self._steps, self._ingest.senders)
 
     def _serve(self, sockets: Sockets) -> None:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
@@ -194,47 +167,34 @@ class Daemon:
             self._turn(sockets)
         self._end(sockets)
 
-    @property
-    def pipeline(self) -> Pipeline:
-        """The state of the job on this node."""
-        return self._pipeline
-
-    @property
-    def journal_version(self) -> str:
-        """What tells the journal from the one that it was before it was packed."""
-        return self._journal.version
-
-    def now(self) -> float:
-        """Return the clock's time."""
-        return self._clock()
-
     def publish(self) -> None:
         """Publish the settings, if they are known and this daemon decides."""
-        if self._role.decides and self._pipeline.job is not None:
-            self._executor.publish(self._pipeline.advice, self._clock())
+        if self._role.decides and self.pipeline.job is not None:
+            self._executor.publish(self.pipeline.advice, self.clock())
 
     def take_over(self) -> None:
         """Go on from a journal that has come from another node, as if this daemon had been killed."""
-        self._journal.close()
-        self._monitor.end(self._clock())
-        self._pipeline, self._steps, self._packed_s = Pipeline(), RecentSteps(), None
+        self.journal.close()
+        self._monitor.end(self.clock())
+        self.pipeline, self._steps, self._snapshots = (
+            Pipeline(),
+            RecentSteps(),
+            Snapshots(self._options.paths),
+        )
         if not self._recover():  # a signal came: the rest is read by whoever needs it
-            self._journal = Journal(self._options.paths.journal)
-        self._executor.take_over(self._pipeline.advice)
+            self.journal = Journal(self._options.paths.journal)
+        self._executor.take_over(self.pipeline.advice)
         self._monitor.start()
 
     def _idle_s(self, time_s: float) -> float:
-        """Return for how long to sleep unless something comes, from the other nodes among others."""
-        return min(self._own_idle_s(time_s), self._role.next_s - time_s)
-
-    def _own_idle_s(self, time_s: float) -> float:
-        """Return the same for a node alone: to no tick that would find nothing to do."""
-        if self._packed_s is not None:
+        """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        if self._snapshots.is_due:
             return 0.0
         is_busy = self._executor.unfinished or self._probes.is_running or self._allocation.is_running
-        if self._has_news or is_busy or self._options.monitoring.is_wanted:
-            return self._next_tick_s - time_s
-        return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
+        due_s = self._next_tick_s
+        if not (self._has_news or is_busy or self._options.monitoring.is_wanted):
+            due_s = max(due_s, self._next_look_s) if self._role.job else time_s + _LOOK_S[1]
+        return min(due_s, self._role.next_s) - time_s
 
     def _hear(self) -> None:
         """Take in what the parent says: that the application has ended, and then that we are to end."""
@@ -269,7 +229,7 @@ class Daemon:
     def _answer(self, sockets: Sockets) -> None:
         for envelope, payload in islice(sockets.questions(), _QUESTIONS_AT_ONCE):
             self._flush()  # what an answer counts is in the journal, or is counted as lost
-            answer = self._control.answer(payload, self._clock())
+            answer = self._control.answer(payload, self.clock())
             self._flush()  # and so is what was ordered
             sockets.answer(envelope, answer)
 
@@ -277,8 +237,8 @@ class Daemon:
         return msgspec.structs.replace(
             view,
             rejected=self._ingest.rejected,
-            journal_lost=self._journal.lost,
-            journal_error=self._journal.error,
+            journal_lost=self.journal.lost,
+            journal_error=self.journal.error,
             monitors=self._monitor.views(),
             cluster=self._role.view(),
         )
@@ -298,25 +258,28 @@ class Daemon:
         if digest is not None:
             self._role.seen_here(digest)
         self._take_probes()
-        self._look_at_allocation(time_s)
+        # where rank 0 is: the scheduler need not be asked by every node
+        is_here = self.pipeline.job is not None and self._role.decides
+        if is_here and (seen := self._allocation.look(time_s, self.clock())) is not None:
+            self.handle(seen)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
         if self._executor.unfinished and self._role.decides and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
-            self._executor.publish(self._pipeline.advice, self._clock())
-        self._monitor.tick(time_s, self._clock())
-        self._memory.tick(time_s, self._pipeline)
+            self._executor.publish(self.pipeline.advice, self.clock())
+        self._monitor.tick(time_s, self.clock())
+        self._memory.tick(time_s, self.pipeline)
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
         job = self._role.job
         if job is None:
             return
-        self._probe_once(job, self._clock())
+        self._probe_once(job, self.clock())
         if age_s >= _ACCOUNT_AFTER_S and self._role.decides and not self._has_account:
             self._has_account = True
-            self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
+            self.pipeline.account(self.clock())  # else whoever waits for our end would wait for numpy
         if self._role.decides and (edited := self._executor.file.edited()) is not None:
             self.handle(edited)
         seen = self._node.look(job)
@@ -325,19 +288,19 @@ class Daemon:
 
     @cached_property
     def _node(self) -> "JobNode":
-        from .node import JobNode  # noqa: PLC0415 - psutil: an application without SCR has no use for it
+        from .node.observer import JobNode  # noqa: PLC0415 - psutil: an application without SCR has no use for it
 
         return JobNode(self._options.paths)
 
     def handle(self, event: Event) -> None:
         """Take an event in, and perform what follows from it."""
-        now = self._clock()
-        if isinstance(event, SettingsObserved) and self._pipeline.job is None:
+        now = self.clock()
+        if isinstance(event, SettingsObserved) and self.pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
             if (recalled := self._memory.recall(event)) is not None:
                 self.handle(recalled)
-        self._journal.append(now, event)
-        effects = apply_event(self._pipeline, event, now)
+        self.journal.append(now, event)
+        effects = apply_event(self.pipeline, event, now)
         self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
@@ -352,29 +315,20 @@ class Daemon:
         if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        pipeline, probes = self._pipeline, self._probes
-        is_probed = pipeline.is_probed(self._options.paths.host)
-        rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
-        found = None if pipeline.targets or not self._role.decides else probes.find_targets(job, now)
-        for failed in (rates, found):
-            if failed is not None:
-                self._role.seen_here(failed)
+        pipeline = self.pipeline
+        ranks = None if pipeline.is_probed(self._options.paths.host) else self._node.ranks
+        prefix = self._role.decides and not pipeline.targets
+        for failed in self._probes.start(job, now, ranks, prefix=prefix):
+            self._role.seen_here(failed)
 
     def _take_probes(self) -> None:
-        for probed in self._probes.take(self._clock()):
+        for probed in self._probes.take(self.clock()):
             self._role.seen_here(probed)
 
-    def _look_at_allocation(self, time_s: float) -> None:
-        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
-        if self._pipeline.job is None or not self._role.decides:
-            return
-        if (seen := self._allocation.look(time_s, self._clock())) is not None:
-            self.handle(seen)
-
     def _flush(self) -> None:
-        had_room = not self._journal.error
-        self._journal.flush(self._clock(), self._ingest.heard())
-        if had_room and (error := self._journal.error):
+        had_room = not self.journal.error
+        self.journal.flush(self.clock(), self._ingest.heard())
+        if had_room and (error := self.journal.error):
             log.error("the journal cannot be written (%s); records are lost until it can", error)
 
     def _end(self, sockets: Sockets) -> None:
@@ -393,14 +347,14 @@ class Daemon:
             self.handle(digest)
         if left := self._ingest.give_up():
             self.handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
-        self._memory.keep(self._pipeline)
+        self._memory.keep(self.pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
-        if self._packed_s is not None:
+        if self._snapshots.is_due:
             self._keep_state()
-        self._journal.close()
+        self.journal.close()
         self._snapshots.wait(_SNAPSHOT_WAIT_S)
-        self._monitor.end(self._clock())
+        self._monitor.end(self.clock())
         if self._parent.fd is not None:
             self._leave_status()
         self._role.close()
@@ -423,7 +377,7 @@ class Daemon:
 
     def _leave_status(self) -> None:
         """Leave the last status for the parent: a journal would take longer to replay than its user waits."""
-        status = msgspec.structs.replace(self._control.status(self._clock()), running=False)
+        status = msgspec.structs.replace(self._control.status(self.clock()), running=False)
         try:
             write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
         except OSError as error:

@@ -97,7 +97,7 @@ class DaemonOptions:
     """Who may watch."""
 
     probe: bool = True
-    """Whether the storage of this node is measured once (:mod:`scrtune.daemon.probe.measure`)."""
+    """Whether the storage of this node is measured once (:mod:`scrtune.daemon.node.measure`)."""
 
     cluster: ClusterOptions | None = None
     """The daemons of the other nodes; None: the job has none."""

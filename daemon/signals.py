@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
@@ -54,9 +53,12 @@ class Signals:
             finally:
                 signal.set_wakeup_fd(wakeup)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait for a signal, `seconds` at most; return whether one has arrived."""
-        select.select([self.fd], [], [], 0.0 if self.ending else seconds)
+    def wait(self, seconds: float, parent: "Parent | None" = None) -> bool:
+        """Wait for a signal or the end of the `parent`, `seconds` at most; return whether one has come."""
+        fds = [self.fd] if parent is None or parent.fd is None else [self.fd, parent.fd]
+        ready = select.select(fds, [], [], 0.0 if self.ending else seconds)[0]
+        if parent is not None and parent.fd in ready and parent.lines() is None:
+            self.ending = True
         return self.ending
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
@@ -115,18 +117,3 @@ class Parent:
             return None
         *lines, self._text = (self._text + part).split(b"\n")
         return lines
-
-
-def end_at_eof(fd: int) -> None:
-    """From now on the end of the file `fd` ends this process as SIGTERM does.
-
-    On a pipe that another process holds, this process does not outlive that one, however it dies.
-    """
-
-    def wait() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(fd, 64):
-                pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()

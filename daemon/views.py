@@ -9,11 +9,12 @@ import msgspec
 
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
+from ..intents.counters import Counters
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
-from ..intents.observe.intents import NUMBERS
+from ..intents.job_state import Leader
 from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
-from ..intents.pipeline import Counters, Leader, Pipeline
+from ..intents.pipeline import Pipeline
 from ..intents.rules.derived.interval import users_own
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.parameter import DerivedParameter
@@ -243,7 +244,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
             window_s=intent.evidence.window_s,
             confidence=intent.evidence.confidence,
             end_s=intent.evidence.end_s,
-            number=NUMBERS.get(name, 0),
+            number=intent.number,
         )
         for name, intent in pipeline.intents.named().items()
     )
@@ -252,7 +253,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
 def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
-    nodes = pipeline.nodes
+    nodes = pipeline.observers.nodes.evidence()
     shown = sorted(pipeline.advice.settings)
     baseline = tuner.baseline if tuner else {}
     if job is not None:
@@ -272,10 +273,10 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         parameters=pipeline.parameters(),
         contradictions=pipeline.contradictions,
         mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
-        start_s=pipeline.start_s,
-        observation=pipeline.observation,
-        probe=pipeline.probe,
-        recalled=pipeline.recalled,
+        start_s=pipeline.account(0.0).start_s,
+        observation=pipeline.observing.observation,
+        probe=pipeline.observers.nodes.probe,
+        recalled=pipeline.observers.recalled,
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
         nodes=nodes if len(nodes) > 1 else (),
@@ -288,10 +289,7 @@ def goodput_view(pipeline: Pipeline, now: float) -> GoodputView:
     """Return the account until `now` (epoch seconds) and the costs that are remembered."""
     account = pipeline.account(now)
     return GoodputView(
-        goodput=account.goodput,
-        account=account,
-        costs=tuple(pipeline.costs),
-        gains=gains(pipeline.decisions),
+        goodput=account.goodput, account=account, costs=tuple(pipeline.costs), gains=gains(pipeline.decisions)
     )
 
 
@@ -320,8 +318,8 @@ def status_view(
         taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
         goodput=account.goodput if account else 0.0,
         counters=pipeline.counters,
-        observation=pipeline.observation,
-        probe=pipeline.probe,
+        observation=pipeline.observing.observation,
+        probe=pipeline.observers.nodes.probe,
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
         pace=pipeline.pace,
@@ -336,7 +334,7 @@ def _savings(pipeline: Pipeline) -> SavingsView:
     for_good = merged(pipeline.proposals()) if not is_tried else known.settings if known else {}
     return SavingsView(
         saved_s=found.total_s,
-        applied_s=pipeline.applied_s,
+        applied_s=pipeline.applied.applied_s,
         reverted_s=found.reverted_s,
         interval=_interval(pipeline),
         for_good=for_good,
@@ -348,7 +346,8 @@ def _savings(pipeline: Pipeline) -> SavingsView:
 
 def _interval(pipeline: Pipeline) -> Values:
     job, baseline = pipeline.job, pipeline.tuner.baseline if pipeline.tuner else {}
-    return {name: baseline[name] for name in users_own(job.settings, baseline).changes} if job else {}
+    changed = users_own(job.settings, baseline).changes if job else {}
+    return {name: baseline[name] for name in changed if name in baseline}
 
 
 def merged(proposals: Sequence[Proposal]) -> Values:

@@ -59,13 +59,8 @@ BUCKETS = (
 )
 """The buckets every account has; those of the user's own intervals come on top, as they are met."""
 
-STEP = "step"
-"""A claim of a step: productive or wasted, which later runs decide."""
 ASYNC_LOADING = "data_loading_async"
 """Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
-STEPS_MADE = "steps made"
-"""No time at all: how many of the steps that count were made, in millionths (`ledger/sweep.py`)."""
-
 STRONGER_THAN_CUSTOM = (
     TUNING,
     OBSERVATION,
@@ -119,6 +114,7 @@ NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
 
 OTHER_CUSTOM = CUSTOM + "(more names)"
 _NAMES = 256
+_WRITERS = 32_768
 
 
 def of_interval(kind: str, name: str) -> str:
@@ -127,12 +123,16 @@ def of_interval(kind: str, name: str) -> str:
 
 
 class Codes:
-    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one."""
+    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one.
+
+    So it is with writers and their streams, whose numbers it keeps: at most 32,768.
+    """
 
     def __init__(self) -> None:
-        self.names: list[str] = [*BUCKETS, STEP, ASYNC_LOADING, STEPS_MADE]
+        self.names: list[str] = [*BUCKETS, ASYNC_LOADING]
         self._of = {name: code for code, name in enumerate(self.names)}
         self._fixed = len(self.names)
+        self._writers: set[int] = set()
 
     def __getitem__(self, bucket: str) -> int:
         return self._of[bucket]
@@ -154,6 +154,13 @@ class Codes:
             self._of[bucket] = len(self.names)
             self.names.append(bucket)
         return self._of[bucket]
+
+    def of_writer(self, number: int) -> int:
+        """Return the number of a writer, or a stream; 0, of one without a name, if there are too many."""
+        if number not in self._writers and len(self._writers) >= _WRITERS:
+            return 0
+        self._writers.add(number)
+        return number
 
     def weakest_first(self) -> list[int]:
         """Every code that can be claimed, in the order in which one is painted over the other."""

@@ -3,22 +3,28 @@
 from collections.abc import Iterator
 
 from .declared import Declared
-from .events import SettingsObserved
+from .events import Durability, SettingsObserved
 from .observe.faults.redundancy import (
     FLOORS,
     declared_losses,
     keeps_floor,
     most_survived,
-    unknown_durability,
-    unknown_floor,
 )
 from .observe.intents import Intents
 
 
 def contradictions(job: SettingsObserved, intents: Intents) -> tuple[str, ...]:
     """Return what is contradictory in what was said of `job`, by itself and with what was observed."""
-    found = (unknown_floor(job), unknown_durability(job), *in_declared(job.declared), *_in_job(job, intents))
-    return tuple(filter(None, found))
+    return (*_unknown(job), *in_declared(job.declared), *_in_job(job, intents))
+
+
+def _unknown(job: SettingsObserved) -> Iterator[str]:
+    if job.floor and job.floor.upper() not in FLOORS:
+        known = ", ".join(sorted(FLOORS))
+        yield f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
+    if job.durability and job.durability not in set(Durability):
+        known = ", ".join(Durability)
+        yield f"durability {job.durability!r} is not one of {known}; it counts as not declared"
 
 
 def in_declared(said: Declared) -> Iterator[str]:

@@ -2,7 +2,6 @@
  * it: a descriptor that is kept could become another file of the application's. */
 #include "scrtune.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,21 +32,11 @@ static void put_bytes(const char *bytes, size_t length)
 __attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
 {
     char piece[512];
-    if (is_full) {
-        return;
-    }
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(piece, sizeof piece, format, arguments);
     va_end(arguments);
     put_bytes(piece, length < 0 ? 0 : strlen(piece));
-}
-
-/* Seconds, with microseconds, whatever the decimal point of the application's locale is. */
-static void put_seconds(const char *name, double seconds)
-{
-    const long long micros = (long long)(seconds * 1e6 + 0.5);
-    put(",\"%s\":%lld.%06lld", name, micros / 1000000, micros % 1000000);
 }
 
 /* The reader takes care of what is no UTF-8. */
@@ -66,17 +55,40 @@ static void put_text(const char *text)
     put_bytes("\"", 1);
 }
 
-static void put_field(const char *name, const char *text)
+static void put_field(const event_field *given)
 {
-    put(",\"%s\":", name);
-    put_text(text != NULL ? text : "");
+    /* with microseconds, whatever the decimal point of the application's locale is */
+    const long long micros = (long long)(given->seconds * 1e6 + 0.5);
+    put(",\"%s\":", given->name);
+    switch (given->form) {
+    case AS_SECONDS:
+        put("%lld.%06lld", micros / 1000000, micros % 1000000);
+        break;
+    case AS_NUMBER:
+        put("%lld", given->number);
+        break;
+    case AS_FLAG:
+        put("%s", given->number != 0 ? "true" : "false");
+        break;
+    case AS_JSON:
+        put("%s", given->text);
+        break;
+    case AS_TEXT:
+        put_text(given->text != NULL ? given->text : "");
+        break;
+    }
 }
 
-static void begin(const char *type)
+static void begin(const char *type, size_t count, const event_field fields[])
 {
     used = 0;
     is_full = !job.is_root; /* which alone writes */
     put("{\"type\":\"%s\"", type);
+    for (size_t i = 0; i < count; i++) {
+        if (fields[i].name != NULL) {
+            put_field(&fields[i]);
+        }
+    }
 }
 
 /* A torn line, on a full disk, is ended by the next one. */
@@ -102,20 +114,26 @@ static bool has_room(const struct stat *now)
 
 static void end(void)
 {
-    const int before = errno;
+    KEEP_ERRNO;
     const char *path = getenv("SCRTUNE_EVENTS_FILE");
-    if (path != NULL && path[0] != '\0' && !is_full) {
-        const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
-        const int file = open(path, flags, S_IRUSR | S_IWUSR);
-        struct stat now;
-        if (file >= 0) {
-            if (fstat(file, &now) == 0 && S_ISREG(now.st_mode) && has_room(&now)) {
-                write_line(file);
-            }
-            close(file);
-        }
+    if (path == NULL || path[0] == '\0' || is_full) {
+        return;
     }
-    errno = before;
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
+    const int file = open(path, flags, S_IRUSR | S_IWUSR);
+    struct stat now;
+    if (file >= 0) {
+        if (fstat(file, &now) == 0 && S_ISREG(now.st_mode) && has_room(&now)) {
+            write_line(file);
+        }
+        close(file);
+    }
+}
+
+void event_write(const char *type, size_t count, const event_field fields[])
+{
+    begin(type, count, fields);
+    end();
 }
 
 /* What SCR was launched with; a password is nobody's business. */
@@ -160,118 +178,23 @@ static void put_capabilities(void)
 void event_started(double init_s)
 {
     char *(*version)(void);
-    char host[256] = "";
-    char directory[4096];
+    char host[256] = "", directory[4096];
     RESOLVE(version, scr_symbol("SCR_Get_version"));
     gethostname(host, sizeof host - 1);
-    begin("started");
-    put_seconds("time_s", epoch_s());
-    put_seconds("init_s", init_s);
-    put(",\"ranks\":%d", scr_int("scr_ranks_world", 0));
-    if (job.nodes > 0) {
-        put(",\"nodes\":%d", job.nodes);
-    }
-    put_field("host", host);
-    put(",\"pid\":%ld", (long)getpid());
-    put_field("cwd", getcwd(directory, sizeof directory));
-    put_field("prefix", scr_text("scr_prefix"));
-    put_field("cache", scr_text("scr_cache_base"));
-    put_field("version", version != NULL ? version() : NULL);
+    const event_field fields[] = {
+        SECONDS("time_s", epoch_s()),
+        SECONDS("init_s", init_s),
+        NUMBER("ranks", scr_int("scr_ranks_world", 0)),
+        NUMBER(ONLY(job.nodes > 0, "nodes"), job.nodes),
+        TEXT("host", host),
+        NUMBER("pid", getpid()),
+        TEXT("cwd", getcwd(directory, sizeof directory)),
+        TEXT("prefix", scr_text("scr_prefix")),
+        TEXT("cache", scr_text("scr_cache_base")),
+        TEXT("version", version != NULL ? version() : NULL),
+    };
+    begin("started", COUNT(fields), fields);
     put_capabilities();
     put_environment();
-    end();
-}
-
-void event_output(const output *done, int dataset, bool is_valid, files_seen files)
-{
-    begin("output");
-    put(",\"dataset\":%d", dataset);
-    put_field("name", done->name);
-    put(",\"checkpoint\":%s", (done->kind & SCR_FLAG_CHECKPOINT) != 0 ? "true" : "false");
-    put(",\"valid\":%s", is_valid ? "true" : "false");
-    if (files != FILES_UNKNOWN) {
-        put(",\"shared\":%s", files == FILES_MEET ? "true" : "false");
-    }
-    put(",\"generation\":%ld", job.generation < 0 ? 0 : job.generation);
-    put_seconds("entered_s", done->entered_s);
-    put_seconds("apply_s", done->apply_s);
-    put_seconds("opened_s", done->opened_s);
-    put_seconds("closing_s", done->closing_s);
-    put_seconds("closed_s", epoch_s());
-    if (done->observed > 0) {
-        put(",\"observed\":%zu", done->observed);
-        put_seconds("observe_s", done->observe_s);
-    }
-    if (flush_is_timed(dataset)) {
-        put(",\"flush_timed\":true");
-    }
-    end();
-}
-
-/* `seconds` are negative when they are not known. */
-void event_flushed(int dataset, double seconds)
-{
-    begin("flushed");
-    put(",\"dataset\":%d", dataset);
-    if (seconds >= 0) {
-        put_seconds("seconds", seconds);
-    }
-    end();
-}
-
-void event_asked(double began_s, double ended_s, bool is_due)
-{
-    begin("asked");
-    put_seconds("began_s", began_s);
-    put_seconds("ended_s", ended_s);
-    put(",\"due\":%s", is_due ? "true" : "false");
-    end();
-}
-
-void event_step(long long step, double start_s, double end_s)
-{
-    begin("step");
-    put(",\"step\":%lld", step);
-    put_seconds("start_s", start_s);
-    put_seconds("end_s", end_s);
-    end();
-}
-
-void event_restart(const char *name, bool is_valid, double entered_s)
-{
-    begin("restart");
-    put_field("name", name);
-    put(",\"valid\":%s", is_valid ? "true" : "false");
-    put_seconds("entered_s", entered_s);
-    put_seconds("closed_s", epoch_s());
-    end();
-}
-
-void event_applied(long generation, apply_how how, double seconds)
-{
-    begin("applied");
-    put_seconds("time_s", epoch_s());
-    put(",\"generation\":%ld", generation);
-    put_field("how", how == HOW_REINIT ? "re-init" : "live");
-    put_seconds("seconds", seconds);
-    end();
-}
-
-void event_refused(long generation, const char *why, bool is_bypass_back)
-{
-    begin("refused");
-    put_seconds("time_s", epoch_s());
-    put(",\"generation\":%ld", generation < 0 ? 0 : generation);
-    put_field("why", why);
-    if (is_bypass_back) {
-        put(",\"in_force\":{\"SCR_CACHE_BYPASS\":1}");
-    }
-    end();
-}
-
-void event_ended(void)
-{
-    begin("ended");
-    put_seconds("time_s", epoch_s());
     end();
 }

@@ -1,13 +1,16 @@
-/* The functions that the application finds here before SCR's own, and SCR before its components'. Fortran's bindings
- * call these through the C functions, and so need none of their own. Python finds them by loading this library, with
- * its names open to all, before libscr. */
+/* The functions that the application finds here before SCR's own; some that SCR calls are here too, others where they
+ * matter (flush.c, sharing.c). Fortran's bindings call these through the C functions, and so need none of their own.
+ * Python finds them by loading this library, with its names open to all, before libscr. */
 #include "scrtune.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/sysinfo.h>
 
-static output current;
+/* The output that is open, or was last. */
+static struct {
+    char name[NAME_LIMIT];
+    int kind; /* SCR's flags */
+    double entered_s, apply_s, opened_s;
+} current;
 static int depth; /* an old libscr makes one of these functions call another */
 
 /* SCR_Init, from when the last rank has come: before, it waits for that. */
@@ -15,21 +18,6 @@ static struct {
     double began_s, recovered_s; /* monotonic; seconds that it put cached datasets together */
     bool has_all_ranks;
 } init;
-
-/* `real` is the function `name` behind this one; where there is none, return `otherwise`. */
-#define REAL(name, otherwise)            \
-    __typeof__(&name) real;              \
-    RESOLVE(real, real_function(#name)); \
-    if (real == NULL) {                  \
-        return otherwise;                \
-    }
-
-/* The application sees the errno of SCR's function. */
-static void restore_errno(const int *before)
-{
-    errno = *before;
-}
-#define KEEP_ERRNO __attribute__((cleanup(restore_errno), unused)) const int errno_before = errno
 
 SCRTUNE_API int SCR_Init(void)
 {
@@ -62,14 +50,15 @@ SCRTUNE_API const char *SCR_Config(const char *config)
     return result;
 }
 
-/* Only reported: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
+/* Only reported: what lies between two questions is a step of the main loop (client/implicit_steps.py). */
 SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
     REAL(SCR_Need_checkpoint, SCR_FAILURE);
     const double began_s = epoch_s();
     const int result = real(flag);
     if (depth == 0) {
-        event_asked(began_s, epoch_s(), result == SCR_SUCCESS && flag != NULL && *flag != 0);
+        EVENT("asked", SECONDS("began_s", began_s), SECONDS("ended_s", epoch_s()),
+              FLAG("due", result == SCR_SUCCESS && flag != NULL && *flag != 0));
     }
     return result;
 }
@@ -77,7 +66,7 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 /* For an application that reports its steps: then what lies between the calls is none. */
 SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
-    event_step(step, start_s, end_s);
+    EVENT("step", NUMBER("step", step), SECONDS("start_s", start_s), SECONDS("end_s", end_s));
 }
 
 /* ---- outputs, by the present functions and the old ones */
@@ -128,16 +117,32 @@ SCRTUNE_API int SCR_Start_checkpoint(void)
 static int complete(int (*real)(int), int valid)
 {
     const double closing_s = epoch_s();
+    size_t observed = 0; /* calls that DFTracer has written down */
+    double observe_s = 0;
     if (depth++ == 0) {
-        current.observed = scrtune_observe_close(&current.observe_s);
+        observed = scrtune_observe_close(&observe_s);
         sharing_expect();
     }
     const int result = real(valid);
     if (--depth == 0) {
         KEEP_ERRNO;
         const files_seen files = session_completed(result == SCR_SUCCESS);
-        current.closing_s = closing_s;
-        event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
+        const int dataset = scr_int("scr_dataset_id", 0);
+        EVENT("output",
+              NUMBER("dataset", dataset),
+              TEXT("name", current.name),
+              FLAG("checkpoint", (current.kind & SCR_FLAG_CHECKPOINT) != 0),
+              FLAG("valid", result == SCR_SUCCESS),
+              FLAG(ONLY(files != FILES_UNKNOWN, "shared"), files == FILES_MEET),
+              NUMBER("generation", job.generation < 0 ? 0 : job.generation),
+              SECONDS("entered_s", current.entered_s),
+              SECONDS("apply_s", current.apply_s),
+              SECONDS("opened_s", current.opened_s),
+              SECONDS("closing_s", closing_s),
+              SECONDS("closed_s", epoch_s()),
+              NUMBER(ONLY(observed > 0, "observed"), observed),
+              SECONDS(ONLY(observed > 0, "observe_s"), observe_s),
+              FLAG(ONLY(flush_is_timed(dataset), "flush_timed"), true));
         scrtune_observe_deliver();
     }
     return result;
@@ -174,7 +179,8 @@ SCRTUNE_API int SCR_Complete_restart(int valid)
 {
     REAL(SCR_Complete_restart, SCR_FAILURE);
     const int result = real(valid);
-    event_restart(restart_name, result == SCR_SUCCESS, restart_entered_s);
+    EVENT("restart", TEXT("name", restart_name), FLAG("valid", result == SCR_SUCCESS),
+          SECONDS("entered_s", restart_entered_s), SECONDS("closed_s", epoch_s()));
     return result;
 }
 
@@ -214,69 +220,6 @@ SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
     return result;
 }
 
-SCRTUNE_API int scr_flush_async_start(void *index, int dataset)
-{
-    REAL(scr_flush_async_start, SCR_FAILURE);
-    flush_start(dataset);
-    const int result = real(index, dataset);
-    flush_started();
-    return result;
-}
-
-SCRTUNE_API int scr_flush_async_complete(void *index, int dataset)
-{
-    REAL(scr_flush_async_complete, SCR_FAILURE);
-    flush_complete(dataset);
-    return real(index, dataset);
-}
-
-SCRTUNE_API int AXL_Add(int id, const char *source, const char *target)
-{
-    REAL(AXL_Add, -1);
-    flush_add();
-    return real(id, source, target);
-}
-
-/* AXL's own; looked up once, since a thread of AXL's may be cancelled at any instruction. */
-static file_copy real_copy(void)
-{
-    static _Atomic(file_copy) known;
-    file_copy real = known;
-    if (real == NULL) {
-        RESOLVE(real, real_function("axl_file_copy"));
-        known = real;
-    }
-    return real;
-}
-
-SCRTUNE_API int axl_file_copy(const char *source, const char *target, unsigned long buffer, long more)
-{
-    const file_copy real = real_copy();
-    return real != NULL ? flush_copy(real, source, target, buffer, more) : -1;
-}
-
-/* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,
- * runs on the CPUs of the flush threads. */
-SCRTUNE_API int AXL_Dispatch(int id)
-{
-    REAL(AXL_Dispatch, -1);
-    real_copy();
-    flush_dispatch();
-    flush_mask_enter();
-    const int result = real(id);
-    flush_mask_leave();
-    return result;
-}
-
-SCRTUNE_API unsigned int axl_get_nprocs(void)
-{
-    if (flush_threads() > 0) {
-        return flush_threads();
-    }
-    REAL(axl_get_nprocs, (unsigned int)get_nprocs());
-    return real();
-}
-
 SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
 {
     REAL(rankstr_mpi, );
@@ -289,11 +232,4 @@ SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int 
     if (text != NULL && text == host && groups != NULL) {
         nodes_seen = *groups;
     }
-}
-
-SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
-                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
-{
-    REAL(DTCMP_Rankv_strings, 1);
-    return sharing_rank(real, count, names, groups, id, ranks, rank, flags, comm);
 }

@@ -51,6 +51,11 @@ static void *in_any_object(const char *name)
     return found;
 }
 
+void restore_errno(const int *before)
+{
+    errno = *before;
+}
+
 void *real_function(const char *name)
 {
     void *next = dlsym(RTLD_NEXT, name);

@@ -1,19 +1,12 @@
-/* What changes while SCR runs: its exported variables, its components' own configuration, AXL's threads. */
+/* What changes while SCR runs: its exported variables, its components' own configuration. */
 #include "scrtune.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
 /* SCR creates its list of running flushes in SCR_Init only when SCR_FLUSH_ASYNC is 1 there. A second list would
  * lose what is in the first. */
 static bool has_async_list;
-
-static struct {
-    cpus wanted, before;
-    bool is_wanted, is_changed;
-    unsigned int threads;
-} flush;
 
 /* By AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
 static unsigned long component(const lever *given, unsigned long bytes)
@@ -86,8 +79,8 @@ bool live_verified(const lever *given)
 void live_begin(void)
 {
     has_async_list = scr_int("scr_flush_async", 0) != 0;
-    flush.is_wanted = false;
-    flush.threads = 0;
+    flush_use_cpus(NULL);
+    flush_use_threads(0);
 }
 
 /* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */
@@ -127,39 +120,16 @@ void live_apply(const lever *given, const char *value)
     case BY_ER:
         component(given, (unsigned long)lever_integer(value));
         break;
-    case BY_CPUS:
-        flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
+    case BY_CPUS: {
+        cpus wanted;
+        flush_use_cpus(value[0] != '\0' && cpus_of(value, &wanted) ? &wanted : NULL);
         break;
+    }
     case BY_THREADS:
-        flush.threads = (unsigned int)lever_integer(value);
+        flush_use_threads((unsigned int)lever_integer(value));
         break;
     case BY_REINIT:
     case BY_NOTHING:
         break;
     }
-}
-
-/* The kernel leaves out CPUs that this process may not use, and refuses when none is left. */
-void flush_mask_enter(void)
-{
-    const int before = errno;
-    flush.is_changed = flush.is_wanted &&
-                       sched_getaffinity(0, sizeof flush.before, flush.before.words) == 0 &&
-                       sched_setaffinity(0, sizeof flush.wanted, flush.wanted.words) == 0;
-    errno = before;
-}
-
-void flush_mask_leave(void)
-{
-    const int before = errno;
-    if (flush.is_changed) {
-        sched_setaffinity(0, sizeof flush.before, flush.before.words);
-        flush.is_changed = false;
-    }
-    errno = before;
-}
-
-unsigned int flush_threads(void)
-{
-    return flush.threads;
 }

@@ -14,7 +14,6 @@
 #include "scrtune.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
@@ -220,14 +219,10 @@ static bool start_watcher(void)
 {
     sigset_t all, before;
     pthread_t thread;
-    pthread_attr_t attributes;
     sigfillset(&all);
-    pthread_attr_init(&attributes);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool is_started = pthread_create(&thread, &attributes, watch, NULL) == 0;
+    const bool is_started = pthread_create(&thread, NULL, watch, NULL) == 0 && pthread_detach(thread) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
     return is_started;
 }
 
@@ -253,9 +248,8 @@ static void forget_files(void)
 
 SCRTUNE_API void scrtune_observe_open(void)
 {
-    const int before = errno;
+    KEEP_ERRNO;
     if (!has_tracer() || is_off()) {
-        errno = before;
         return;
     }
     if (!has_watcher && buffer() != NULL) {
@@ -268,7 +262,6 @@ SCRTUNE_API void scrtune_observe_open(void)
     is_open = true;
     pthread_cond_signal(&opened);
     pthread_mutex_unlock(&guard);
-    errno = before;
 }
 
 /* The lines in the buffer from `from` on. */
@@ -309,17 +302,65 @@ SCRTUNE_API void scrtune_observe_deliver(void)
     if (found == NULL || found->used == 0) {
         return;
     }
-    const int before = errno;
+    KEEP_ERRNO;
     pthread_rwlock_wrlock(&found->lock);
     if (found->bytes != NULL && found->used > 0) {
         tracer.write_out(found, 0, true);
     }
     pthread_rwlock_unlock(&found->lock);
     used_before = 0;
-    errno = before;
 }
 
-bool observe_is_tracing(void)
+/* ---- streams that are made of a descriptor
+ *
+ * DFTracer knows a FILE * only by the fopen() that it saw, and so sees nothing of what numpy's tofile() and save()
+ * write (dup(), fdopen(), fwrite()). While an output is traced, a stream of fdopen() is made known: fopen() is called
+ * for its file, which DFTracer stands in front of, and what DFTracer calls in turn is the fopen() below. That opens
+ * nothing, and returns the stream there is already. */
+
+/* The stream that this thread makes known just now. (This model asks nothing of the loader, and allocates nothing.) */
+static __thread __attribute__((tls_model("initial-exec"))) struct {
+    FILE *stream;
+    const char *path;
+} known;
+
+SCRTUNE_API FILE *fopen(const char *path, const char *mode)
 {
-    return tracer.stop_stdio != NULL && !*tracer.stop_stdio;
+    static FILE *(*real)(const char *, const char *);
+    /* DFTracer opens files of its own, too */
+    if (known.stream != NULL && path != NULL && strcmp(path, known.path) == 0) {
+        return known.stream;
+    }
+    if (real == NULL) {
+        RESOLVE(real, real_function("fopen"));
+    }
+    return real(path, mode);
+}
+
+static void make_known(FILE *stream, int file, const char *mode)
+{
+    char link[32], path[PATH_MAX];
+    KEEP_ERRNO;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    const ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length > 0 && path[0] == '/') { /* no pipe, and no socket */
+        path[length] = '\0';
+        known.stream = stream;
+        known.path = path;
+        (void)!fopen(path, mode);
+        known.stream = NULL;
+    }
+}
+
+SCRTUNE_API FILE *fdopen(int file, const char *mode)
+{
+    static FILE *(*real)(int, const char *);
+    if (real == NULL) {
+        RESOLVE(real, real_function("fdopen"));
+    }
+    FILE *stream = real(file, mode);
+    if (stream != NULL && tracer.stop_stdio != NULL && !*tracer.stop_stdio) {
+        make_known(stream, file, mode);
+    }
+    return stream;
 }

@@ -5,7 +5,6 @@
  */
 #include "scrtune.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,23 +22,23 @@ static const char *const held[][2] = {
     {"SCR_PREFIX_PURGE", "0"}, {"SCR_GLOBAL_RESTART", "0"}, {"SCR_FLUSH_ON_RESTART", "0"},
     {"SCR_LOG_ENABLE", "0"},   {"SCR_ENABLE", "1"},
 };
-enum { HELD = sizeof held / sizeof held[0] };
+enum { HELD = COUNT(held) };
 
 /* Where the datasets are that SCR_Init must find again, and whose they are. */
 static const char *const places[][2] = {
     {"SCR_PREFIX", "scr_prefix"}, {"SCR_CACHE_BASE", "scr_cache_base"}, {"SCR_CNTL_BASE", "scr_cntl_base"},
     {"SCR_JOB_ID", "scr_jobid"},  {"SCR_USER_NAME", "scr_username"},
 };
-enum { PLACES = sizeof places / sizeof places[0] };
+enum { PLACES = COUNT(places) };
 
 /* Variables that SCR_Init sets from what is held. */
 static const char *const kept[] = {"scr_halt_exit", "scr_flush_on_restart", "scr_log_enable"};
-enum { KEPT = sizeof kept / sizeof kept[0] };
+enum { KEPT = COUNT(kept) };
 
 /* Numbers that must not fall: SCR_Init starts again at 0 when nothing is cached. */
 static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id",
                                      "scr_need_checkpoint_count"};
-enum { RISING = sizeof rising / sizeof rising[0] };
+enum { RISING = COUNT(rising) };
 
 static struct {
     const char *name;
@@ -93,18 +92,12 @@ static void replay_configs(void)
 
 /* ---- whether it may be done */
 
-static bool fault(char why[WHY_LIMIT], const char *text)
-{
-    snprintf(why, WHY_LIMIT, "%s", text);
-    return false;
-}
-
 static bool is_all_shown(void)
 {
     static const char *const functions[] = {"scr_flush_async_waitall", "scr_flush_file_need_flush", "scr_flush_sync"};
     bool is_shown = real_function("SCR_Finalize") != NULL && scr_text("scr_group") != NULL &&
                     scr_text("scr_flush_type") != NULL && scr_variable("scr_cindex", sizeof(void *)) != NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+    for (size_t i = 0; i < COUNT(functions); i++) {
         is_shown &= scr_symbol(functions[i]) != NULL;
     }
     for (size_t i = 0; i < PLACES; i++) {
@@ -123,8 +116,7 @@ bool reinit_safe(char why[WHY_LIMIT])
     }
     for (size_t i = 0; i < PLACES; i++) {
         if (strchr(scr_text(places[i][1]), '$') != NULL) {
-            snprintf(why, WHY_LIMIT, "SCR would expand the $ in %s", places[i][0]);
-            return false;
+            return fault(why, "SCR would expand the $ in %s", places[i][0]);
         }
     }
     if (configs.is_lost) {
@@ -146,7 +138,7 @@ bool reinit_safe(char why[WHY_LIMIT])
 
 static const char *scheme_named(int number)
 {
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+    for (size_t i = 0; i < COUNT(schemes); i++) {
         if (schemes[i].number == number) {
             return schemes[i].name;
         }
@@ -220,7 +212,7 @@ bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
 {
     static const char *const needs_care[] = {"SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES", "SCR_GROUP"};
     bool is_care_needed = false;
-    for (size_t i = 0; i < sizeof needs_care / sizeof needs_care[0]; i++) {
+    for (size_t i = 0; i < COUNT(needs_care); i++) {
         const char *value = decision_value(given, needs_care[i]);
         is_care_needed |= value != NULL && !is_in_force(lever_named(needs_care[i]), value);
     }

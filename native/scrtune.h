@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,12 +42,26 @@ typedef long communicator;
 /* The function `name` that would be called without this library, or NULL. */
 void *real_function(const char *name);
 
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
 /* dlsym's void pointer as the function that `target`, a function pointer, points to. */
 #define RESOLVE(target, address)                          \
     do {                                                  \
         void *resolved_ = (address);                      \
         __builtin_memcpy(&(target), &resolved_, sizeof(resolved_)); \
     } while (0)
+
+/* `real` is the function `name` behind this one; where there is none, return `otherwise`. */
+#define REAL(name, otherwise)            \
+    __typeof__(&name) real;              \
+    RESOLVE(real, real_function(#name)); \
+    if (real == NULL) {                  \
+        return otherwise;                \
+    }
+
+/* The application sees the errno that there was here, when the block ends. */
+void restore_errno(const int *before);
+#define KEEP_ERRNO __attribute__((cleanup(restore_errno), unused)) const int errno_before = errno
 
 /* SCR's or a component's exported function or variable, or NULL. */
 void *scr_symbol(const char *name);
@@ -62,7 +77,7 @@ const char *scr_text(const char *name);
 /* The communicator in SCR's exported variable `name`, or false. */
 bool communicator_named(const char *name, communicator *found);
 
-/* ---- levers.c */
+/* ---- decision.c */
 
 typedef enum { TYPE_BOOL, TYPE_INT, TYPE_BYTES, TYPE_FLOAT, TYPE_ENUM, TYPE_TEXT, TYPE_PATH, TYPE_CPUS } lever_type;
 
@@ -86,7 +101,6 @@ extern const lever levers[];
 extern const size_t lever_count;
 
 const lever *lever_named(const char *name);
-bool lever_accepts(const lever *lever, const char *value);
 
 /* The number that an accepted text of a lever means. */
 long long lever_integer(const char *value);
@@ -98,17 +112,6 @@ typedef struct {
 } cpus;
 bool cpus_of(const char *text, cpus *set);
 
-/* ---- decision.c */
-
-typedef enum {
-    DECISION_GOOD,
-    DECISION_NOT_WHOLE,
-    DECISION_WRONG_CHECKSUM,
-    DECISION_NOT_SORTED,
-    DECISION_UNKNOWN_NAME,
-    DECISION_BAD_VALUE,
-} decision_fault;
-
 typedef struct {
     long generation;
     size_t count;
@@ -118,8 +121,11 @@ typedef struct {
     } entries[LEVER_LIMIT];
 } decision;
 
-/* Read `text` of `length` bytes, which is changed and must outlive `found`. `why` gets the fault in words. */
-decision_fault decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT]);
+/* Put what is wrong into `why`; false. */
+__attribute__((format(printf, 2, 3))) bool fault(char why[WHY_LIMIT], const char *format, ...);
+
+/* Read `text` of `length` bytes, which is changed and must outlive `found`. False with the fault in `why`. */
+bool decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT]);
 
 /* The value of `name` in a decision, or NULL. */
 const char *decision_value(const decision *given, const char *name);
@@ -143,13 +149,6 @@ bool live_verified(const lever *given);
 void live_begin(void);
 
 void live_apply(const lever *given, const char *value);
-
-/* The mask of the calling thread is that of the flush threads between these two. */
-void flush_mask_enter(void);
-void flush_mask_leave(void);
-
-/* AXL's threads a rank by the decision, 0 for its own number. */
-unsigned int flush_threads(void);
 
 /* ---- reinit.c */
 
@@ -186,23 +185,13 @@ extern bool has_seen_halt;
 /* Of one output. */
 typedef enum { FILES_UNKNOWN, FILES_APART, FILES_MEET, FILES_NOT_LOOKED_AT } files_seen;
 
-/* DTCMP_Rankv_strings. */
-typedef int (*rank_strings)(int, const char *[], uint64_t *, uint64_t[], uint64_t[], uint64_t[], unsigned int,
-                            communicator);
-
 /* SCR_Complete_output is about to begin. */
 void sharing_expect(void);
-
-/* SCR calls DTCMP_Rankv_strings, which is `real`. Collective. */
-int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],
-                 uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm);
 
 /* What this rank saw of the output that SCR has just completed. */
 files_seen sharing_seen(void);
 
 /* ---- session.c */
-
-typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
 
 typedef struct {
     bool is_root;     /* rank 0, the one that looks and reports */
@@ -255,28 +244,18 @@ void tell(const char *text);
 double epoch_s(void);
 double monotonic_s(void);
 
-/* ---- flush_end.c */
+/* ---- flush.c */
 
-/* AXL's axl_file_copy; the last argument may be a pointer. */
-typedef int (*file_copy)(const char *, const char *, unsigned long, long);
-
-/* The application has initialized SCR: none is under way. */
+/* The application has initialized SCR: no flush is under way. */
 void flush_forget(void);
 
-/* SCR starts an asynchronous flush of `dataset`, gives AXL a file of it, lets AXL begin, and has it started. */
-void flush_start(int dataset);
-void flush_add(void);
-void flush_dispatch(void);
-void flush_started(void);
+/* The CPUs of the threads of AXL's that are started from now on, NULL for those of the application; how many a rank
+ * has, 0 for AXL's own number. */
+void flush_use_cpus(const cpus *wanted);
+void flush_use_threads(unsigned int count);
 
-/* Copy as `real`, in any thread, and note when. */
-int flush_copy(file_copy real, const char *source, const char *target, unsigned long buffer, long more);
-
-/* Whether flush_complete will follow for `dataset`. */
+/* Whether the end of the flush of `dataset`, which is under way, will be reported. */
 bool flush_is_timed(int dataset);
-
-/* All ranks' copies of `dataset` have ended: report when. Collective. */
-void flush_complete(int dataset);
 
 /* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */
 
@@ -291,28 +270,33 @@ SCRTUNE_API size_t scrtune_observe_close(double *cost_s);
 /* Write what DFTracer has gathered to where the forwarder reads it. */
 SCRTUNE_API void scrtune_observe_deliver(void);
 
-/* True while DFTracer, as scrtune started it, looks. */
-bool observe_is_tracing(void);
-
 /* ---- events.c: only rank 0 writes */
 
+/* A field of an event, by one of the constructors below; it is left out when it has no name. */
 typedef struct {
-    char name[NAME_LIMIT];
-    int kind; /* SCR's flags */
-    double entered_s, apply_s, opened_s, closing_s;
-    size_t observed; /* calls that DFTracer has written down */
-    double observe_s; /* which took this much longer */
-} output;
+    const char *name;
+    enum { AS_SECONDS, AS_NUMBER, AS_FLAG, AS_TEXT, AS_JSON } form;
+    double seconds;
+    long long number;
+    const char *text;
+} event_field;
 
+#define SECONDS(name_, value) {.name = (name_), .form = AS_SECONDS, .seconds = (value)}
+#define NUMBER(name_, value) {.name = (name_), .form = AS_NUMBER, .number = (long long)(value)}
+#define FLAG(name_, value) {.name = (name_), .form = AS_FLAG, .number = (value)}
+#define TEXT(name_, value) {.name = (name_), .form = AS_TEXT, .text = (value)}
+#define JSON(name_, value) {.name = (name_), .form = AS_JSON, .text = (value)}
+#define ONLY(condition, name_) ((condition) ? (name_) : NULL)
+
+void event_write(const char *type, size_t count, const event_field fields[]);
+#define EVENT(type, ...)                                                               \
+    do {                                                                               \
+        const event_field fields_[] = {__VA_ARGS__};                                   \
+        event_write((type), COUNT(fields_), fields_);                                  \
+    } while (0)
+
+/* The first event of a run: what SCR was initialized with. */
 void event_started(double init_s);
-void event_output(const output *done, int dataset, bool is_valid, files_seen files);
-void event_asked(double began_s, double ended_s, bool is_due);
-void event_step(long long step, double start_s, double end_s);
-void event_flushed(int dataset, double seconds);
-void event_restart(const char *name, bool is_valid, double entered_s);
-void event_applied(long generation, apply_how how, double seconds);
-void event_refused(long generation, const char *why, bool is_bypass_back);
-void event_ended(void);
 
 #pragma GCC visibility pop
 

@@ -6,7 +6,6 @@
  */
 #include "scrtune.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,7 +193,7 @@ void session_counted(unsigned long here)
 
 void session_end(void)
 {
-    event_ended();
+    EVENT("ended", SECONDS("time_s", epoch_s()));
     memset(&job, 0, sizeof job);
     forget_in_force();
     configs_forget();
@@ -203,7 +202,8 @@ void session_end(void)
 static void refuse(long generation, const char *why, bool is_bypass_back)
 {
     tell(why);
-    event_refused(generation, why, is_bypass_back);
+    EVENT("refused", SECONDS("time_s", epoch_s()), NUMBER("generation", generation < 0 ? 0 : generation),
+          TEXT("why", why), JSON(ONLY(is_bypass_back, "in_force"), "{\"SCR_CACHE_BYPASS\":1}"));
 }
 
 /* Rank 0: the text of a decision that is new, or NULL. */
@@ -267,12 +267,11 @@ static bool may_cache(const decision *found, char why[WHY_LIMIT])
     if (is_private && job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
         return true;
     }
-    snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
-             !is_private           ? "your directory in SCR_CACHE_BASE is a link, or others may write there"
-             : job.do_files_meet   ? "files of several ranks would meet in the cache"
-             : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
-                                   : "no output was seen yet whose files have places of their own in the cache");
-    return false;
+    return fault(why, "SCR_CACHE_BYPASS=0: %s",
+                 !is_private           ? "your directory in SCR_CACHE_BASE is a link, or others may write there"
+                 : job.do_files_meet   ? "files of several ranks would meet in the cache"
+                 : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
+                                       : "no output was seen yet whose files have places of their own in the cache");
 }
 
 /* Collective. */
@@ -284,12 +283,14 @@ static void initialize_again(const decision *wanted)
     job.is_cached_by_us = job.is_bypass_own && !all_true(scr_int("scr_cache_bypass", 1) != 0);
 }
 
+typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
+
 /* Collective, on every rank with the same text: no way out between the votes depends on one rank alone. */
 static apply_how apply_text(char *text)
 {
     char why[WHY_LIMIT] = "a rank cannot apply the decision";
     decision found;
-    bool is_ready = decision_read(text, strlen(text), &found, why) == DECISION_GOOD;
+    bool is_ready = decision_read(text, strlen(text), &found, why);
     const bool is_reinit_wanted = is_ready && !reinit_needless(&found);
     if (is_reinit_wanted) {
         is_ready = reinit_safe(why) && reinit_acceptable(&found, even_nodes, why) && may_cache(&found, why);
@@ -346,7 +347,8 @@ void session_apply(int kind)
         how = HOW_REINIT;
     }
     if (how != HOW_NOT) {
-        event_applied(job.generation, how, epoch_s() - entered_s);
+        EVENT("applied", SECONDS("time_s", epoch_s()), NUMBER("generation", job.generation),
+              TEXT("how", how == HOW_REINIT ? "re-init" : "live"), SECONDS("seconds", epoch_s() - entered_s));
     }
 }
 

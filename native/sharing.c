@@ -18,6 +18,9 @@
 static const char census[] = "\377scrtune 2";
 enum { DTCMP_FAILURE = 1 };
 
+typedef int (*rank_strings)(int, const char *[], uint64_t *, uint64_t[], uint64_t[], uint64_t[], unsigned int,
+                            communicator);
+
 static bool is_expected; /* the next call is the one about an output's files */
 static files_seen seen;
 
@@ -118,9 +121,10 @@ static bool is_look_due(void)
     return job.is_cached_by_us || (number & (number - 1)) == 0 || !all_true(is_kind_apart());
 }
 
-int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],
-                 uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
+SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
+                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
 {
+    REAL(DTCMP_Rankv_strings, DTCMP_FAILURE);
     if (!is_expected) {
         return real(count, names, groups, id, ranks, rank, flags, comm);
     }

@@ -11,9 +11,10 @@ from pathlib import Path
 import msgspec
 from distributed import Client, Future, as_completed
 
-from .scan import Progress, TableCache, file_size, read_files
+from .reading.cache import TableCache
+from .reading.scan import Progress, file_size, read_files
+from .reading.traces import find_traces
 from .table import Reading, TraceTable, add_tables
-from .traces import find_traces
 
 SLURM = "slurm"
 

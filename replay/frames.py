@@ -1,6 +1,7 @@
 """Rows of a study as frames of pandas, polars or pyarrow (`pip install 'scrtune[frames]'`)."""
 
 from collections.abc import Iterable, Mapping
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -35,20 +36,14 @@ def flattened(row: Mapping[str, object]) -> dict[str, object]:
 
 def to_pandas(rows: Rows) -> Any:
     """Return a pandas.DataFrame. Raises ModuleNotFoundError."""
-    import pandas as pd  # noqa: PLC0415 - an extra
-
-    return pd.DataFrame(columns(rows))
+    return import_module("pandas").DataFrame(columns(rows))
 
 
 def to_polars(rows: Rows) -> Any:
     """Return a polars.DataFrame. Raises ModuleNotFoundError."""
-    import polars as pl  # noqa: PLC0415 - an extra
-
-    return pl.DataFrame(columns(rows), infer_schema_length=None)
+    return import_module("polars").DataFrame(columns(rows), infer_schema_length=None)
 
 
 def to_arrow(rows: Rows) -> Any:
     """Return a pyarrow.Table. Raises ModuleNotFoundError."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-
-    return pa.table(columns(rows))
+    return import_module("pyarrow").table(columns(rows))

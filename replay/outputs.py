@@ -12,9 +12,9 @@ import msgspec
 from ..goodput.events import OutputCompleted
 from ..intents.events import Access, Operation, Tier, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
-from ..intents.trace.digest import AccessTable, Group, Thread, Tiers
+from ..intents.trace.digest import AccessSum, AccessTable, Group, Tiers
+from .reading.traces import Summary, read_traces
 from .spans import JobInterval
-from .traces import Summary, read_traces
 
 MOST_LINES = 500_000
 """Read again in two seconds."""
@@ -83,21 +83,12 @@ class _FileGroup(Group):
         self.windows, self.starts_ns = windows, starts_ns
         self.parts: dict[int, Group] = {}
 
-    def add(  # noqa: PLR0913, PLR0917 - as Group.add
-        self,
-        thread: Thread,
-        start_ns: int,
-        duration_ns: int,
-        size: int | None,
-        count: int = 1,
-        total_bytes: int | None = None,
-    ) -> None:
+    def add(self, found: AccessSum) -> None:
         """Add accesses, as Group.add does."""
-        number = bisect_right(self.starts_ns, start_ns) - 1
-        if number < 0 or start_ns > self.windows[number][1]:
+        number = bisect_right(self.starts_ns, found.start_ns) - 1
+        if number < 0 or found.start_ns > self.windows[number][1]:
             number = _OUTSIDE
-        part = self.parts.setdefault(number, Group())
-        part.add(thread, start_ns, duration_ns, size, count, total_bytes)
+        self.parts.setdefault(number, Group()).add(found)
 
     def merge(self, other: Group) -> None:
         """Add all of `other`."""

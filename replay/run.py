@@ -15,8 +15,8 @@ from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
 from .outputs import MOST_LINES, read_outputs, without_writes
-from .spans import TraceFindings, from_bursts, from_spans, writes
-from .traces import Summary, cut_at_gaps, find_traces, read_traces
+from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces
+from .spans import TraceFindings, from_spans, from_writes, writes
 
 _BATCHES_A_DIGEST = 64
 _GAPS = 2000
@@ -66,7 +66,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
-    """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
+    """Read `paths` into a pipeline. Raises :class:`scrtune.replay.reading.traces.TraceNotFoundError`."""
     summary = Summary()
     digests = read_digests(paths, shape, summary)
     pipeline = Pipeline()
@@ -192,9 +192,8 @@ def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[T
     if found.saves or found.loads or not any(writes(digests)):
         return found
     times = [time_s for digest in digests if digest.end_s > 0 for time_s in (digest.start_s, digest.end_s)]
-    return from_bursts(
-        _slices(paths, shape, _written_tier(shape, digests), (max(times) - min(times)) / _GAPS)
-    )
+    tier, gap_s = _written_tier(shape, digests), (max(times) - min(times)) / _GAPS
+    return from_writes(writes(_slices(paths, shape, tier, gap_s)))
 
 
 def _written_tier(shape: JobShape, digests: Sequence[TraceDigest]) -> Tier:

@@ -6,9 +6,11 @@ step; where they name no step, when they overlap. A code without such spans, in 
 a checkpoint where its writes come in bursts: that is inferred, and said to be.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from statistics import fmean, median, pstdev
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,6 +18,7 @@ from ..goodput.events import OutputCompleted, RestartCompleted
 from ..intents.events import Operation, Span, SpanKind, Tier, TraceDigest
 from ..intents.intent import Confidence
 from ..intents.trace.calls import CHECKPOINT_CALLS
+from .table import ThreadSpan
 
 _BREAK = 3.0
 """Gaps between bursts are longer than those within one by this factor at least."""
@@ -86,19 +89,25 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+S = TypeVar("S", bound=Span | ThreadSpan)
+
+
 def from_spans(digests: Iterable[TraceDigest]) -> TraceFindings:
     """Return what the spans say."""
     spans = outermost(span for digest in digests for span in digest.checkpoints)
-    by_kind = {kind: [span for span in spans if span.kind == kind] for kind in SpanKind}
-    return TraceFindings(
-        saves=tuple(_joined(by_kind[SpanKind.SAVE])),
-        loads=tuple(_joined(by_kind[SpanKind.LOAD])),
+    saves, loads = (
+        tuple(
+            JobInterval(name=group[0].name, start_s=group[0].start_s, end_s=max(span.end_s for span in group))
+            for group in by_checkpoint([span for span in spans if span.kind == kind])
+        )
+        for kind in (SpanKind.SAVE, SpanKind.LOAD)
     )
+    return TraceFindings(saves=saves, loads=loads)
 
 
-def outermost(spans: Iterable[Span]) -> list[Span]:
+def outermost(spans: Iterable[S]) -> list[S]:
     """Return the spans that lie in no other of their thread, in order of time."""
-    kept: list[Span] = []
+    kept: list[S] = []
     in_order = sorted(spans, key=lambda span: (span.pid, span.tid, span.start_s, -span.end_s))
     for _, of_thread in groupby(in_order, key=lambda span: (span.pid, span.tid)):
         until_s = -1.0
@@ -109,17 +118,12 @@ def outermost(spans: Iterable[Span]) -> list[Span]:
     return sorted(kept, key=lambda span: span.start_s)
 
 
-def _joined(spans: Sequence[Span]) -> list[JobInterval]:
-    """Return one interval for each checkpoint."""
-    return [_cover(group) for group in by_checkpoint(spans)]
-
-
-def by_checkpoint(spans: Sequence[Span]) -> list[list[Span]]:
+def by_checkpoint(spans: Iterable[S]) -> list[list[S]]:
     """Return the spans of each checkpoint of the job; `spans` are outermost ones in order of time."""
-    keyed: dict[tuple[int | None, int | None, int], list[Span]] = {}
-    rounds: dict[tuple[int, tuple[int | None, int | None]], int] = {}
-    last: dict[int, tuple[int | None, int | None]] = {}
-    overlapping: list[list[Span]] = []
+    keyed: dict[tuple[int | None, int | None, int], list[S]] = {}
+    rounds = Counter[tuple[Any, tuple[int | None, int | None]]]()
+    last: dict[Any, tuple[int | None, int | None]] = {}
+    overlapping: list[list[S]] = []
     until_s = -1.0
     for span in spans:
         key = (span.epoch, span.step)
@@ -130,21 +134,15 @@ def by_checkpoint(spans: Sequence[Span]) -> list[list[Span]]:
             until_s = max(until_s, span.end_s)
             continue
         if last.get(span.pid) != key:  # it came back to a step: that is another checkpoint
-            rounds[span.pid, key] = rounds.get((span.pid, key), 0) + 1
+            rounds[span.pid, key] += 1
             last[span.pid] = key
-        place = (*key, rounds[span.pid, key])
-        keyed.setdefault(place, []).append(span)
+        keyed.setdefault((*key, rounds[span.pid, key]), []).append(span)
     return sorted([*keyed.values(), *overlapping], key=lambda group: group[0].start_s)
 
 
-def _is_whole(span: Span) -> bool:
+def _is_whole(span: Span | ThreadSpan) -> bool:
     """Return whether a span is all of a checkpoint: DLIO's name their epoch, which has several."""
     return span.name.rpartition(".")[2].lower() in CHECKPOINT_CALLS
-
-
-def _cover(group: Sequence[Span]) -> JobInterval:
-    ends_s = (span.end_s for span in group)
-    return JobInterval(name=group[0].name, start_s=group[0].start_s, end_s=max(ends_s))
 
 
 def writes(digests: Iterable[TraceDigest]) -> Iterator[Write]:
@@ -155,17 +153,12 @@ def writes(digests: Iterable[TraceDigest]) -> Iterator[Write]:
                 yield Write(start_s=access.start_s, end_s=access.end_s, bytes=access.bytes)
 
 
-def from_bursts(digests: Iterable[TraceDigest]) -> TraceFindings:
-    """Return the checkpoints that bursts of writes show; none of the `digests` has a gap in it.
+def from_writes(all_writes: Iterable[Write]) -> TraceFindings:
+    """Return the checkpoints that bursts of writes show, each of which has no gap in it.
 
     Where the gaps between writes have a natural break, what lies between two long ones is a burst. Bursts
     that are alike in bytes are more likely to be checkpoints.
     """
-    return from_writes(writes(digests))
-
-
-def from_writes(all_writes: Iterable[Write]) -> TraceFindings:
-    """Return the checkpoints that writes show, each of which has no gap in it."""
     found = sorted(all_writes, key=lambda write: write.start_s)
     if not found:
         return TraceFindings(confidence=Confidence.NONE)

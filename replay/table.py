@@ -5,7 +5,7 @@ and files whose hash another trace explains are told apart by it until :meth:`Tr
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -15,8 +15,6 @@ from ..intents.trace.rows import Amount, RowKey
 
 MAX_ACTIVITY = 60_000
 """Rows of activity; when there are more, bins of time become twice as wide."""
-
-K = TypeVar("K")
 
 
 class JobThread(NamedTuple):
@@ -47,6 +45,10 @@ class ActivityKey(NamedTuple):
     bin: int
 
 
+K = TypeVar("K")
+W = TypeVar("W", AccessKey, ActivityKey)
+
+
 class ThreadSpan(msgspec.Struct, frozen=True, array_like=True):
     """A traced call that saves or loads a checkpoint; it may lie within another one."""
 
@@ -57,6 +59,16 @@ class ThreadSpan(msgspec.Struct, frozen=True, array_like=True):
     name: str
     epoch: int | None = None
     step: int | None = None
+
+    @property
+    def pid(self) -> tuple[str, int]:
+        """The process: a pid may be on several hosts."""
+        return self.thread[:2]
+
+    @property
+    def tid(self) -> int:
+        """The thread of its process."""
+        return self.thread.tid
 
     def __lt__(self, other: "ThreadSpan") -> bool:
         return self._order < other._order
@@ -113,20 +125,16 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
         accesses = _renamed(self.accesses, self.hosts)
         activity = _renamed(self.activity, self.hosts)
         for (row, host), amount in self.unexplained.items():
-            place = self.places.get(row.place, Tier.OTHER.value)
-            thread = JobThread(self.hosts.get(host, host), row.pid, row.tid)
-            add_row(accesses, activity, row._replace(place=place), thread, amount, self.bin_s)
+            known = row._replace(place=self.places.get(row.place, Tier.OTHER.value))
+            thread = _named(JobThread(host, row.pid, row.tid), self.hosts)
+            add_row(accesses, activity, known, thread, amount, self.bin_s)
+        spans = (msgspec.structs.replace(each, thread=_named(each.thread, self.hosts)) for each in self.spans)
         return msgspec.structs.replace(
             self,
             accesses=accesses,
             activity=activity,
             unexplained={},
-            spans=tuple(
-                sorted(
-                    msgspec.structs.replace(each, thread=_named(each.thread, self.hosts))
-                    for each in self.spans
-                )
-            ),
+            spans=tuple(sorted(spans)),
             processes=tuple(sorted({(self.hosts.get(host, host), pid) for host, pid in self.processes})),
         )
 
@@ -151,27 +159,22 @@ def add_tables(tables: Iterable[TraceTable]) -> TraceTable:
     given = list(tables)
     accesses: dict[AccessKey, Amount] = {}
     unexplained: dict[tuple[RowKey, str], Amount] = {}
-    places: dict[str, str] = {}
-    hosts: dict[str, str] = {}
     for table in given:
         for key, amount in table.accesses.items():
             _add(accesses, key, amount)
         for unknown, amount in table.unexplained.items():
             _add(unexplained, unknown, amount)
-        _explain(places, table.places)
-        _explain(hosts, table.hosts)
     bin_s, activity = _activity(given)
-    starts = [table.start_s for table in given if table.end_s > 0]
     return TraceTable(
         accesses=accesses,
         activity=activity,
         bin_s=bin_s,
         unexplained=unexplained,
         spans=tuple(sorted(span for table in given for span in table.spans)),
-        places=places,
-        hosts=hosts,
+        places=_explained(table.places for table in given),
+        hosts=_explained(table.hosts for table in given),
         processes=tuple(sorted({each for table in given for each in table.processes})),
-        start_s=min(starts, default=0.0),
+        start_s=min((table.start_s for table in given if table.end_s > 0), default=0.0),
         end_s=max((table.end_s for table in given), default=0.0),
         reading=_readings([table.reading for table in given]),
     )
@@ -182,15 +185,17 @@ def _add(sums: dict[K, Amount], key: K, amount: Amount) -> None:
     sums[key] = amount if known is None else known.plus(amount)
 
 
-def _explain(names: dict[str, str], others: Mapping[str, str]) -> None:
-    """Add names of hashes; of two for one hash the first in the alphabet holds, whoever comes first."""
-    for key, name in others.items():
-        names[key] = min(name, names.get(key, name))
+def _explained(parts: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Return names of hashes; of two for one hash the first in the alphabet holds, whoever comes first."""
+    names: dict[str, str] = {}
+    for part in parts:
+        for key, name in part.items():
+            names[key] = min(name, names.get(key, name))
+    return names
 
 
-def _activity(tables: Iterable[TraceTable]) -> tuple[int, dict[ActivityKey, Amount]]:
+def _activity(given: Sequence[TraceTable]) -> tuple[int, dict[ActivityKey, Amount]]:
     """Return the sum of activity in bins so wide that there are not too many rows."""
-    given = list(tables)
     bin_s = max((table.bin_s for table in given), default=1)
     while True:
         sums: dict[ActivityKey, Amount] = {}
@@ -203,26 +208,18 @@ def _activity(tables: Iterable[TraceTable]) -> tuple[int, dict[ActivityKey, Amou
         bin_s *= 2
 
 
-def _readings(given: list[Reading]) -> Reading:
+def _readings(given: Sequence[Reading]) -> Reading:
     dropped, generations = Counter[str](), Counter[int]()
     for each in given:
         dropped.update(each.dropped)
         generations.update(each.generations)
+    numbers = ("files", "lines", "bytes", "blank", "events", "metadata", "unread")
     return Reading(
-        files=sum(each.files for each in given),
-        lines=sum(each.lines for each in given),
-        bytes=sum(each.bytes for each in given),
-        blank=sum(each.blank for each in given),
-        events=sum(each.events for each in given),
-        metadata=sum(each.metadata for each in given),
+        **{name: sum(getattr(each, name) for each in given) for name in numbers},
         dropped=dict(dropped),
         generations=dict(generations),
         damage=tuple(sorted(text for each in given for text in each.damage)),
-        unread=sum(each.unread for each in given),
     )
-
-
-W = TypeVar("W", AccessKey, ActivityKey)
 
 
 def _renamed(sums: Mapping[W, Amount], hosts: Mapping[str, str]) -> dict[W, Amount]:
@@ -234,4 +231,4 @@ def _renamed(sums: Mapping[W, Amount], hosts: Mapping[str, str]) -> dict[W, Amou
 
 
 def _named(thread: JobThread, hosts: Mapping[str, str]) -> JobThread:
-    return thread._replace(host=hosts[thread.host]) if thread.host in hosts else thread
+    return thread._replace(host=hosts.get(thread.host, thread.host))

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from ..intents.events import Value
 from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES, compiled_defaults
 from .check.model import CheckContext, Configuration
-from .check.rules import RULES
-from .parse import Pair
+from .check.rules import faults
 from .problems import Code, ConfigProblem, Severity
 
 _NOT_IN_A_FILE = re.compile(r"[\x00-\x20\x7f=$\\]")
@@ -45,11 +44,7 @@ def _by_themselves(settings: Mapping[str, Value]) -> Iterator[ConfigProblem]:
 
 def _together(settings: Mapping[str, Value]) -> Iterator[ConfigProblem]:
     config = Configuration(given={}, settings={**compiled_defaults(), **settings}, context=CheckContext())
-    for rule in RULES:
-        for fault in rule.judge(config):
-            if fault.severity is Severity.ERROR:
-                name = fault.at.key if isinstance(fault.at, Pair) else fault.at[0]
-                yield ConfigProblem(fault.severity, fault.code, name, fault.what, fault.remedy)
+    yield from (fault for fault in faults(config) if fault.severity is Severity.ERROR)
 
 
 def _misfit(value: str) -> tuple[str, str] | None:

@@ -67,7 +67,8 @@ class Code(TextEnum):
 class ConfigProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong: what SCR makes of it, how to correct it, and where it is.
 
-    `line` and `column` count from 1 and are 0 outside files. `source` is the layer, empty for none.
+    `line` and `column` count from 1 and are 0 outside files. `source` is the layer, empty for none; `file` is
+    as the caller named it.
     """
 
     severity: Severity
@@ -78,6 +79,7 @@ class ConfigProblem(msgspec.Struct, frozen=True):
     line: int = 0
     column: int = 0
     source: str = ""
+    file: str = ""
 
     def __str__(self) -> str:
         """Return ``line 3, column 1: error: ...; do ...``."""

@@ -29,8 +29,8 @@ from ...scr_config.problems import Finding, worst_exit_code
 from ...scr_config.resolution import expand
 from ..format import printable
 from ..options import UNREAD, command, option
-from ..read_config import UnreadableError, config_text
 from ..text.tables import plain_table, print_view
+from ..user_files import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]
@@ -95,7 +95,10 @@ def check(options: CheckOptions) -> None:
     findings = check_sources(sources, _situation(options, sources))
     try:
         print_view([_printable(each) for each in findings], options.form, _table, _gcc)
-        _name_system_files(sources, to_stderr=options.form != "table")
+        for source in sources:
+            if source.kind is SourceKind.SYSTEM_FILE:
+                text = f"scrtune: SCR's system config file counts beneath: {source.file}"
+                click.echo(printable(text), err=options.form != "table")
     except BrokenPipeError:
         _leave_standard_output()  # the reader has seen enough (head, less)
     except (OSError, UnicodeError) as error:
@@ -106,18 +109,15 @@ def check(options: CheckOptions) -> None:
 
 
 def _situation(options: CheckOptions, sources: list[Source]) -> CheckContext:
-    nodes = options.nodes or _nodes(sources)
-    if options.checkpoint_bytes is not None and nodes is None:
-        raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
-    situation = CheckContext(
-        version=options.version,
-        environment=dict(os.environ),
-        nodes=nodes,
-        checkpoint_bytes=options.checkpoint_bytes,
+    nodes, size = options.nodes or _nodes(sources), options.checkpoint_bytes
+    found = CheckContext(
+        version=options.version, environment=dict(os.environ), nodes=nodes, checkpoint_bytes=size
     )
-    if options.checkpoint_bytes is None:
-        return situation
-    return msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
+    if size is None:
+        return found
+    if nodes is None:
+        raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
+    return msgspec.structs.replace(found, capacities=_capacities(sources, found))
 
 
 def _sources(options: CheckOptions) -> list[Source]:
@@ -125,11 +125,11 @@ def _sources(options: CheckOptions) -> list[Source]:
 
     The environment comes first: a job script sets its variables over those it was started with.
     """
-    files, system_conf = options.files, options.system_conf
+    system_conf = options.system_conf
     sources = [environment_source(dict(os.environ))] if options.environment else []
-    sources += [source_of(str(path), config_text(path)) for path in files]
-    sources += _named_by_scripts(sources, files)
-    if not files:
+    sources += [source_of(str(path), config_text(path)) for path in options.files]
+    sources += _named_by_scripts(sources, options.files)
+    if not options.files:
         path = user_conf_path(os.environ)
         if path.exists():
             sources.append(_file(path, SourceKind.CONFIG_FILE))
@@ -198,27 +198,20 @@ def _nodes(sources: list[Source]) -> int | None:
 
 
 def _capacities(sources: list[Source], situation: CheckContext) -> dict[str, Capacity]:
-    """Return the capacity of each cache directory that is on this node; the others are reported."""
+    """Return the capacity of each cache directory that is on this node, or will be; others are reported."""
     found: dict[str, Capacity] = {}
     for path in sorted(cache_paths(sources, situation)):
-        if (capacity := _capacity(path)) is not None:
-            found[path] = capacity
-            continue
-        text = f"scrtune: {path}: not on this node; whether it is large enough is not known"
-        click.echo(text, err=True)
+        for candidate in (Path(path), Path(path).parent):
+            with contextlib.suppress(OSError, ValueError):
+                seen = os.statvfs(candidate)
+                total, free = (each * seen.f_frsize for each in (seen.f_blocks, seen.f_bavail))
+                found[path] = Capacity(total_bytes=total, free_bytes=free)
+                break
+        else:
+            click.echo(
+                f"scrtune: {path}: not on this node; whether it is large enough is not known", err=True
+            )
     return found
-
-
-def _capacity(path: str) -> Capacity | None:
-    """Return that of the file system which holds `path`, or will once it is made; None without a parent."""
-    for candidate in (Path(path), Path(path).parent):
-        try:
-            measured = os.statvfs(candidate)
-        except (OSError, ValueError):
-            continue
-        size = measured.f_frsize
-        return Capacity(total_bytes=measured.f_blocks * size, free_bytes=measured.f_bavail * size)
-    return None
 
 
 def _why_not(error: OSError | UnicodeError) -> str:
@@ -236,13 +229,6 @@ def _leave_standard_output() -> None:
         os.close(nowhere)
 
 
-def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
-    for source in sources:
-        if source.kind is SourceKind.SYSTEM_FILE:
-            text = f"scrtune: SCR's system config file counts beneath: {source.file}"
-            click.echo(printable(text), err=to_stderr)
-
-
 def _printable(finding: Finding) -> Finding:
     texts = {name: printable(getattr(finding, name)) for name in ("file", "message", "remedy")}
     return msgspec.structs.replace(finding, **texts)
@@ -255,11 +241,9 @@ def _gcc(findings: list[Finding]) -> str:
 def _table(findings: list[Finding]) -> RenderableType:
     if not findings:
         return "scrtune: nothing found"
+    places = (f"{each.file}:{each.line}:{each.column}" if each.line else each.file for each in findings)
     rows = (
-        (
-            f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file,
-            *(finding.severity, finding.message, finding.remedy, finding.code),
-        )
-        for finding in findings
+        (place, each.severity, each.message, each.remedy, each.code)
+        for place, each in zip(places, findings, strict=True)
     )
     return plain_table("place", "", "what happens", "remedy", "code", rows=rows)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
-from typing import NamedTuple
 
 import click
 import msgspec
@@ -28,9 +27,9 @@ from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
 from ...units import seconds_text
-from .. import job_state
 from ..defaults import VARIABLE
 from ..errors import CommandError
+from ..jobs import state as job_state
 from ..options import command, option
 from ..text import job as text
 from ..text.tables import plain_table, print_view
@@ -128,34 +127,27 @@ def demo(options: DemoOptions) -> None:
     From poor settings and from SCR's defaults: alone, tuned, alone, and alone with what was found. All
     measured here and now.
     """
-    print_view(
-        run_demo(options.checkpoints, quiet=options.as_json), "json" if options.as_json else "table", report
-    )
-
-
-def run_demo(checkpoints: int, *, quiet: bool) -> DemoView:
-    """Run the demo; unless `quiet`, say what each run took. Raises CommandError."""
-    began_s = time.monotonic()
+    began_s, quiet = time.monotonic(), options.as_json
     if not quiet:
-        click.echo(INTRODUCTION.format(checkpoints))
+        click.echo(INTRODUCTION.format(options.checkpoints))
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place:
-        comparisons = tuple(_compare(Path(place), start, checkpoints, quiet=quiet) for start in STARTS)
-    return DemoView(comparisons=comparisons, seconds=time.monotonic() - began_s)
+        found = tuple(_compare(Path(place), start, options.checkpoints, quiet=quiet) for start in STARTS)
+    view = DemoView(comparisons=found, seconds=time.monotonic() - began_s)
+    print_view(view, "json" if quiet else "table", report)
 
 
 def _compare(place: Path, start: str, checkpoints: int, *, quiet: bool) -> DemoComparison:
-    if not quiet:
-        settings = ", ".join(STARTS[start].split()) or "no config file"
-        click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
+    """Run the job from `start`; unless `quiet`, say what each run took. Raises CommandError."""
+    say = (lambda *_texts, **_how: None) if quiet else click.echo
+    settings = ", ".join(STARTS[start].split()) or "no config file"
+    say("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
     job_id = f"demo-{os.getpid()}-{'poor' if STARTS[start] else 'defaults'}"
     watched = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *TUNED, "--"]
 
     def run(way: str, wrapper: Sequence[str] = (), settings: Values | None = None) -> DemoRun:
-        if not quiet:
-            click.echo(f"  {way:24} ", nl=False)
+        say(f"  {way:24} ", nl=False)
         made = _run(place, checkpoints, STARTS[start], wrapper, settings or {})
-        if not quiet:
-            click.echo(f"{made.whole_s:.1f} s")
+        say(f"{made.whole_s:.1f} s")
         return made
 
     before, tuned, after = run("alone"), run("tuned by scrtune", watched), run("alone, again")
@@ -238,65 +230,50 @@ def report(view: DemoView) -> RenderableType:
     return Group(*(line for part in parts for line in ("", part)))
 
 
-class _Column(NamedTuple):
-    """The runs of one column of the table; `observed` is what observation cost."""
-
-    name: str
-    runs: Sequence[DemoRun]
-    observed: str
-
-    def of_each(self, value_s: Callable[[DemoRun], float]) -> str:
-        """Return the mean of a value of the runs, with its bounds."""
-        values_s = [value_s(run) for run in self.runs]
-        return _with_bounds(fmean(values_s), values_s)
-
-    def checkpoints(self, which: slice) -> str:
-        """Return the median of the checkpoints that `which` selects of each run, with its bounds."""
-        values_s = [took_s for run in self.runs for took_s in run.checkpoint_s[which]]
-        return _with_bounds(median(values_s), values_s)
+ROWS: dict[str, tuple[Callable[[DemoRun], Sequence[float]], Callable[[Sequence[float]], float]]] = {
+    "whole job": (lambda run: [run.whole_s], fmean),
+    "steps": (lambda run: [sum(run.step_s)], fmean),
+    "checkpoints": (lambda run: [sum(run.checkpoint_s)], fmean),
+    "start and end": (lambda run: [run.rest_s], fmean),
+    "first checkpoints": (lambda run: run.checkpoint_s[:FIRST], median),
+    "last checkpoints": (lambda run: run.checkpoint_s[-LAST:], median),
+}
+"""What is shown of the runs of a column, in seconds, and which middle of it."""
 
 
-def _columns(view: DemoView) -> Iterator[_Column]:
+def _columns(view: DemoView) -> Iterator[tuple[str, ...]]:
     for each in view.comparisons:
         seen = each.status.observation
-        yield _Column(f"{each.start}\nalone", each.alone, "-")
-        yield _Column(
-            f"{each.start}\ntuned", (each.tuned,), f"{seconds_text(seen.cost_s)} ({seen.share:.2%})"
-        )
+        yield _column(f"{each.start}\nalone", each.alone, "-")
+        observed = f"{seconds_text(seen.cost_s)} ({seen.share:.2%})"
+        yield _column(f"{each.start}\ntuned", (each.tuned,), observed)
         if each.found is not None:
-            yield _Column("alone,\nas found", (each.found,), "-")
+            yield _column("alone,\nas found", (each.found,), "-")
+
+
+def _column(name: str, runs: Sequence[DemoRun], observed: str) -> tuple[str, ...]:
+    cells = (
+        _with_bounds(middle, [value_s for run in runs for value_s in values_s(run)])
+        for values_s, middle in ROWS.values()
+    )
+    return (f">{name}", *cells, observed)
 
 
 def _table(view: DemoView) -> RenderableType:
     """Return the columns side by side."""
-    rows: tuple[tuple[str, Callable[[_Column], str]], ...] = (
-        ("whole job", lambda column: column.of_each(lambda run: run.whole_s)),
-        ("steps", lambda column: column.of_each(lambda run: sum(run.step_s))),
-        ("checkpoints", lambda column: column.of_each(lambda run: sum(run.checkpoint_s))),
-        ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
-        ("first checkpoints", lambda column: column.checkpoints(slice(FIRST))),
-        ("last checkpoints", lambda column: column.checkpoints(slice(-LAST, None))),
-        ("observation", lambda column: column.observed),
-    )
-    columns = tuple(_columns(view))
-    return plain_table(
-        "",
-        *(f">{column.name}" for column in columns),
-        rows=((name, *map(cell, columns)) for name, cell in rows),
-        title="The whole job without scrtune and with it, by the clocks of its command and of rank 0",
-    )
+    title = "The whole job without scrtune and with it, by the clocks of its command and of rank 0"
+    headings, *rows = zip(("", *ROWS, "observation"), *_columns(view), strict=True)
+    return plain_table(*headings, rows=rows, title=title)
 
 
 def verdict(each: DemoComparison) -> Text:
     """Return the result from one start, also when the job was slower for it."""
     before, after = each.alone
+    more = f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job"
     result, style = {
         DemoOutcome.FASTER: (f"the whole job took {1 - each.ratio:.0%} less time", "bold green"),
         DemoOutcome.SAME: (f"no difference of the whole job beyond noise ({each.noise:.0%})", "bold yellow"),
-        DemoOutcome.SLOWER: (
-            f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job",
-            "bold red",
-        ),
+        DemoOutcome.SLOWER: (more, "bold red"),
     }[each.outcome]
     last_s = median([*before.checkpoint_s[-LAST:], *after.checkpoint_s[-LAST:]])
     more_s = each.tuned.rest_s - fmean((before.rest_s, after.rest_s))
@@ -317,9 +294,10 @@ def _allowed(each: DemoComparison) -> str:
     return f"Alone with the settings that were found: {took}."
 
 
-def _with_bounds(middle_s: float, values_s: Sequence[float]) -> str:
+def _with_bounds(middle: Callable[[Sequence[float]], float], values_s: Sequence[float]) -> str:
     if len(values_s) == 1:
-        return seconds_text(middle_s)
+        return seconds_text(values_s[0])
     scale, unit, digits = (1e3, "ms", 1) if max(values_s) < 1 else (1.0, "s", 2)
-    middle, low, high = (f"{each * scale:.{digits}f}" for each in (middle_s, min(values_s), max(values_s)))
-    return f"{middle} {unit}\n({low} - {high})"
+    shown_s = (middle(values_s), min(values_s), max(values_s))
+    mid, low, high = (f"{each * scale:.{digits}f}" for each in shown_s)
+    return f"{mid} {unit}\n({low} - {high})"

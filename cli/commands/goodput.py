@@ -13,9 +13,10 @@ from ...goodput.interval.failure_rate import RATE_WEIGHT, FailurePrior
 from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
-from ..find_job import find, jobs
+from ..errors import extra
 from ..format import printable
-from ..job_record import of_one, report_unread
+from ..jobs.find import find, jobs
+from ..jobs.record import of_one, report_unread
 from ..options import FILE, OneJob, command, option
 from ..text import goodput as text
 from ..text import interval as interval_text
@@ -146,9 +147,8 @@ class GoodputOptions(OneJob):
     @property
     def query(self) -> GoodputQuery:
         """What is asked about the time."""
-        return GoodputQuery(
-            reference_step_time_s=self.reference_step_time_s, window=self.window, policy=self.policy
-        )
+        step_s = self.reference_step_time_s
+        return GoodputQuery(reference_step_time_s=step_s, window=self.window, policy=self.policy)
 
     @property
     def asks_interval(self) -> bool:
@@ -175,15 +175,15 @@ def goodput(options: GoodputOptions) -> None:
         _print_interval(options)
     elif options.mtbf_prior is not None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
-    elif options.logs:
-        view = views.of_logs(options.logs, options.job_name, options.query)
-        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
-        print_view(view, options.form, text.logs, text.csv_of_logs)
-    elif options.query.is_plain:
+    elif options.query.is_plain and not options.logs:
         job = views.of_running_or_ended(find(options.job_id))
         print_view(job, options.form, text.job, text.csv_of_job)
     else:
-        view = views.of_journal(find(options.job_id), options.query)
+        if options.logs:
+            view = views.of_logs(options.logs, options.job_name, options.query)
+        else:
+            view = views.of_journal(find(options.job_id), options.query)
+        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
         print_view(view, options.form, text.logs, text.csv_of_logs)
 
 
@@ -192,11 +192,8 @@ def _say_which(options: GoodputOptions) -> None:
     if options.logs or options.job_id is not None or job_id_from_environment() != NO_JOB_ID:
         return
     if (count := sum(1 for _ in jobs())) > 1:
-        text = (
-            f"scrtune: of {count} jobs here this is about the latest, {find(None).job_id!r}; name another one"
-            " with --job-id (`scrtune jobs` lists them)"
-        )
-        click.echo(printable(text), err=True)
+        text = f"scrtune: of {count} jobs here this is about the latest, {find(None).job_id!r}; name another"
+        click.echo(printable(f"{text} one with --job-id (`scrtune jobs` lists them)"), err=True)
 
 
 def _write_report(options: GoodputOptions) -> None:
@@ -204,28 +201,16 @@ def _write_report(options: GoodputOptions) -> None:
     others = options.asks_interval or options.mtbf_prior is not None
     if options.query != allowed or options.form != "table" or others:
         raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
-    from importlib.metadata import version  # noqa: PLC0415 - like drawing, slow to load
+    with extra("--html and --png need", "report"):  # here, because drawing takes 0.4 s to load
+        from importlib.metadata import version  # noqa: PLC0415
 
-    try:  # here, because drawing takes 0.4 s to load
         from ...goodput.report import report  # noqa: PLC0415
         from ..html.page import page, picture  # noqa: PLC0415
         from ..views.tuned_job import outlook_of, tuned_job  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise click.UsageError(
-            f"--html and --png need {error.name}: pip install 'scrtune[report]'"
-        ) from error
     job, step_s = of_one(options.logs, options.job_id, options.job_name), options.reference_step_time_s
-    changes = tuner_changes(job.decisions, job.gains)
-    shown = report(
-        job.name,
-        job.events,
-        job.ledger,
-        job.now,
-        job.costs,
-        reference_step_s=step_s,
-        read=job.read,
-        by_number=bool(job.launcher),
-    )
+    changes, by_number = tuner_changes(job.decisions, job.gains), bool(job.launcher)
+    of_it = (job.name, job.events, job.ledger, job.now, job.costs)
+    shown = report(*of_it, reference_step_s=step_s, read=job.read, by_number=by_number)
     if options.html is not None:
         tuned, interval = tuned_job(job), outlook_of(job)
         text = page(shown, changes, version=version("scrtune"), tuned=tuned, outlook=interval)

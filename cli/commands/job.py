@@ -13,14 +13,13 @@ from rich.live import Live
 
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
-from ...daemon.pins import check_name, pinnable
+from ...daemon.settings.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
-from .. import job_state
-from ..errors import CommandError
-from ..find_job import find, is_running
+from ..errors import CommandError, extra
+from ..jobs import state as job_state
+from ..jobs.find import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
-from ..text import story as story_text
 from ..text.tables import Printable, print_view, rendered
 from ..views.story import Story, story
 
@@ -48,10 +47,10 @@ def status(options: StatusOptions) -> None:
     if options.form != "table":
         raise click.UsageError("--watch shows tables; ask for --format json as often as you like")
     with suppress(KeyboardInterrupt):
-        watch(paths)
+        _watch(paths)
 
 
-def watch(paths: JobPaths) -> None:
+def _watch(paths: JobPaths) -> None:
     """Show the state of a job as it changes, until it has ended; into a pipe only what it is then."""
     if not sys.stdout.isatty():
         while is_running(paths):
@@ -59,12 +58,10 @@ def watch(paths: JobPaths) -> None:
         click.echo(rendered(_frame(paths)), nl=False)
         return
     with Live(console=Console(markup=False, highlight=False), auto_refresh=False) as live:
-        goes_on = True
-        while goes_on:
-            goes_on = is_running(paths)
+        while is_running(paths):
             live.update(Printable(_frame(paths)), refresh=True)
-            if goes_on:
-                time.sleep(_EVERY_S)
+            time.sleep(_EVERY_S)
+        live.update(Printable(_frame(paths)), refresh=True)
 
 
 def _frame(paths: JobPaths) -> RenderableType:
@@ -89,14 +86,12 @@ def explain(options: ExplainOptions) -> None:
     if not options.about and options.form != "html":
         print_view(view, options.form, text.explain)
     else:
-        print_view(story(view, options.about), options.form, story_text.story, _page)
+        print_view(story(view, options.about), options.form, text.story, _page)
 
 
 def _page(told: Story) -> str:
-    try:
-        from ..html.story import story_page  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise click.UsageError(f"--format html needs {error.name}: pip install 'scrtune[report]'") from error
+    with extra("--format html needs", "report"):
+        from ..html.templates import story_page  # noqa: PLC0415 - an extra
     return story_page(told, version=version("scrtune"))
 
 
@@ -136,13 +131,6 @@ class PinOptions(OneJob):
     values: tuple[tuple[str, str], ...] = option("NAME=VALUE...", parse=_assignment)
 
 
-@dataclass(frozen=True)
-class UnpinOptions(OneJob):
-    """Options of `scrtune unpin`."""
-
-    names: tuple[str, ...] = option("NAME...", parse=_name)
-
-
 @command(PinOptions)
 def pin(options: PinOptions) -> None:
     """Fix parameters of a running job: they are yours, and not tuned any more.
@@ -153,14 +141,21 @@ def pin(options: PinOptions) -> None:
     if len(values := dict(options.values)) < len(options.values):
         raise click.UsageError("each NAME once")
     view = fix(find(options.job_id, no_other=True), Question(command="pin", values=values))
-    click.echo(text.pinned(view, values))
+    click.echo(text.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
+
+
+@dataclass(frozen=True)
+class UnpinOptions(OneJob):
+    """Options of `scrtune unpin`."""
+
+    names: tuple[str, ...] = option("NAME...", parse=_name)
 
 
 @command(UnpinOptions)
 def unpin(options: UnpinOptions) -> None:
     """Take `scrtune pin` back: what was there before is active again, and tuned."""
     view = fix(find(options.job_id, no_other=True), Question(command="unpin", names=options.names))
-    click.echo(text.unpinned(view, options.names))
+    click.echo(text.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:

@@ -1,21 +1,26 @@
-"""`scrtune jobs`: what runs and ran here."""
+"""`scrtune jobs` and `scrtune clean`: what runs and ran here, and what it left."""
 
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+import click
 import msgspec
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...client.paths import JobPaths
 from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.views import StatusView
-from ...units import count_text, rounded_duration_text
-from .. import find_job, job_state
-from ..options import Form, command, option
-from ..text.tables import plain_table, print_view
+from ...replay.reading.cache import user_cache
+from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
+from ..jobs import find as find_job
+from ..jobs import state as job_state
+from ..jobs.ended import EndedJob, ended_jobs
+from ..options import Form, OneJob, command, option
+from ..text.tables import plain_table, print_view, rendered
 from ..views.summary import cost_text
 
 
@@ -43,7 +48,7 @@ class JobsOptions:
 def jobs(options: JobsOptions) -> None:
     """List the jobs of yours that run and ran on this host, the latest first."""
     rows = sorted(map(_row, find_job.jobs()), key=lambda each: (each.running, each.heard_s), reverse=True)
-    print_view(rows, options.form, _table)
+    print_view(rows, options.form, _jobs_table)
 
 
 def _row(paths: JobPaths) -> JobRow:
@@ -60,24 +65,76 @@ def _row(paths: JobPaths) -> JobRow:
     )
 
 
-def _table(rows: Sequence[JobRow]) -> RenderableType:
+def _jobs_table(rows: Sequence[JobRow]) -> RenderableType:
     if not rows:
         return Text("No job of yours runs or ran here; start one with `scrtune run`.")
     headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">each", ">goodput")
-    return plain_table(*headings, rows=(_cells(each, time.time()) for each in rows))
+    return plain_table(*headings, rows=map(_cells, rows))
 
 
-def _cells(row: JobRow, now_s: float) -> tuple[str, ...]:
-    ago = f"{rounded_duration_text(max(0.0, now_s - row.heard_s))} ago" if row.heard_s else "-"
+def _cells(row: JobRow) -> tuple[str, ...]:
     state = "runs" if row.running else "has ended"
+    cells = (row.job_id, state, _ago(row.heard_s) if row.heard_s else "-")
     if (seen := row.status) is None:  # as of a daemon that was killed
-        return row.job_id, state, ago, "-", "-", "-", "-"
-    return (
-        row.job_id,
-        state,
-        ago,
-        f"{count_text(seen.ranks, 'rank')}, {seen.engine}" if seen.engine else "-",
-        str(seen.checkpoints),
-        cost_text(seen.checkpoint_cost_s),
-        f"{seen.goodput:.1%}",
+        return *cells, "-", "-", "-", "-"
+    ranks = f"{count_text(seen.ranks, 'rank')}, {seen.engine}" if seen.engine else "-"
+    return *cells, ranks, str(seen.checkpoints), cost_text(seen.checkpoint_cost_s), f"{seen.goodput:.1%}"
+
+
+def _ago(then_s: float) -> str:
+    return f"{rounded_duration_text(max(0.0, time.time() - then_s))} ago"
+
+
+@dataclass(frozen=True)
+class CleanOptions(OneJob):
+    """Options of `scrtune clean`."""
+
+    job_id: str | None = option("--job-id ID", "This job alone; default: all that have ended.")
+    keep_s: float | None = option(
+        "--keep TIME", "Leave the jobs of the last 12h, 7d or the like.", parse=parse_duration_s
+    )
+    yes: bool = option("--yes", "Remove it without asking.")
+
+
+@command(CleanOptions)
+def clean(options: CleanOptions) -> None:
+    """Show what jobs that have ended left on this host, and remove it when you say so.
+
+    That is their run directories, from which `explain` and `goodput` show them, and in the cache of the
+    embedded engine what is on the prefix directory, too, or older than a checkpoint that is there. A
+    checkpoint that is nowhere else stays. And it is what `scrtune study` remembers of traces, unless a job
+    is named. Without a terminal nothing goes unless with --yes.
+    """
+    left = ended_jobs(time.time() - (options.keep_s or 0.0))
+    found = [job for job in left if options.job_id in (None, job.paths.job_id)]
+    click.echo(rendered(_left_table(found)), nl=False)
+    tables = user_cache()
+    tables_bytes = 0 if options.job_id else sum(size for _, size, _ in tables.files())
+    if tables_bytes:
+        click.echo(f"{tables.directory}: {bytes_text(tables_bytes)} of tables of traces (scrtune study)")
+    is_clean = not found and not tables_bytes
+    if is_clean or not (options.yes or (sys.stdin.isatty() and click.confirm("Remove all of it?"))):
+        return
+    if tables_bytes:
+        tables.prune(0)
+    removed = [job.remove() for job in found]
+    again = removed.count(False)
+    stay = f"; {count_text(again, 'job')} run again, and stay" if again else ""
+    click.echo(f"removed {count_text(removed.count(True), 'job')}{stay}")
+
+
+def _left_table(found: Sequence[EndedJob]) -> RenderableType:
+    if not found:
+        return Text("No job that has ended left anything here.")
+    rows = (
+        (
+            *(job.paths.job_id, _ago(job.ended_s), bytes_text(job.run_bytes)),
+            *(bytes_text(job.cache_bytes) if job.cache else "-", str(job.paths.root)),
+        )
+        for job in found
+    )
+    kept = [job.cache.cache for job in found if job.cache and job.cache.is_needed]
+    table = plain_table("job", ">ended", ">size", ">cache", "run directory", rows=rows)
+    return Group(
+        table, *(Text(f"{cache}: its newest checkpoint is nowhere else, and stays") for cache in kept)
     )

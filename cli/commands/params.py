@@ -51,16 +51,14 @@ def params(options: ParamsOptions) -> None:
     """
     if options.name is not None and (options.intent or options.mutability):
         raise click.UsageError("NAME stands alone: leave out --intent and --class")
-    if options.form == "markdown":
-        if options.name is not None or options.intent or options.mutability:
-            raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
-        click.echo(catalogue_page(), nl=False)
-        return
+    if options.form == "markdown" and (options.name is not None or options.intent or options.mutability):
+        raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
     entries = _chosen(options)
     if options.form == "json":
         print_view([*map(_object, entries)], "json", str)
     else:
-        print_view(entries, "table", config.params if options.name is None else config.details)
+        table = config.params if options.name is None else config.details
+        print_view(entries, options.form, table, lambda _entries: catalogue_page())
 
 
 def _chosen(options: ParamsOptions) -> list[Parameter | Descriptor]:

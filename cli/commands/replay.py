@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ...daemon.launch.environment import to_follow
 from ...daemon.views import IntentView, intent_views, merged
+from ...intents.counters import Counters
 from ...intents.events import Values
 from ...intents.observe.faults.redundancy import FLOORS
-from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView, why_nothing
 from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter
@@ -24,13 +24,12 @@ from ...intents.settings import changes_text
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
 from ...units import count_text
-from ..declarations import Declarations
 from ..format import printable
+from ..job_options import Declarations
 from ..options import command, option
-from ..read_config import config_text
 from ..text import job as text
-from ..text import story
 from ..text.tables import facts, plain_table, print_view
+from ..user_files import config_text
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
 
@@ -132,14 +131,14 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
 def replay_view(replayed: Replayed) -> ReplayView:
     """Return what recorded traces say, and what the rules make of it."""
     pipeline, summary = replayed.pipeline, replayed.summary
-    intents, proposals, levers = intent_views(pipeline), pipeline.proposals(), pipeline.levers()
-    parameters = pipeline.parameters()
+    intents, proposals = intent_views(pipeline), pipeline.proposals()
+    levers, parameters = pipeline.levers(), pipeline.parameters()
     return ReplayView(
         files=summary.files,
         lines=summary.lines,
         span_s=replayed.end_s - replayed.start_s,
-        processes=len(pipeline.processes),
-        hosts=len({host for host, _ in pipeline.processes}),
+        processes=len(pipeline.observers.workflow.processes),
+        hosts=len({host for host, _ in pipeline.observers.workflow.processes}),
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
         checkpoints_from=replayed.checkpoints_from,
         counters=pipeline.counters,
@@ -165,9 +164,9 @@ def _answer(
         return IntentAnswer(intent=intent.name, why=_UNOBSERVED[intent.name])
     names = {lever.name for lever in LEVERS if lever.intent == intent.name}
     mine = [each for each in parameters if each.intent == intent.name]
-    recommended = {
-        name: value for each in proposals for name, value in each.changes.items() if name in names
-    } | {each.name: each.value for each in mine if each.stands and each.value is not None}
+    changes = (change for each in proposals for change in each.changes.items())
+    recommended = {name: value for name, value in changes if name in names}
+    recommended |= {each.name: each.value for each in mine if each.stands and each.value is not None}
     if recommended:
         return IntentAnswer(intent=intent.name, recommended=recommended)
     views = [each for each in levers if each.name in names]
@@ -181,39 +180,33 @@ def _answer(
     return IntentAnswer(intent=intent.name, why=why or "no parameter follows from it")
 
 
-def _answers(view: ReplayView) -> RenderableType:
-    rows = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)
-    return plain_table(
-        "intent", "recommended", "why nothing", rows=rows, title="What follows from each intent"
-    )
-
-
 def _tables(view: ReplayView) -> RenderableType:
     counters = view.counters
-    generations = ", ".join(
-        f"{count} of generation {number}" for number, count in sorted(counters.generations.items())
-    )
-    lines = count_text(view.lines, "line")
+    found = (f"{count} of generation {number}" for number, count in sorted(counters.generations.items()))
+    generations, lines = ", ".join(found) or "nothing", count_text(view.lines, "line")
     dropped = count_text(sum(counters.dropped.values()), "line")
-    events, checkpoints = (
-        count_text(counters.trace_events, "event"),
-        count_text(view.checkpoints, "checkpoint"),
-    )
+    events = count_text(counters.trace_events, "event")
     processes = count_text(view.processes, "process", "processes")
     unresolved = count_text(counters.unresolved, "access", "accesses")
     rows = {
-        "read": f"{count_text(view.files, 'file')}, {lines}: {generations or 'nothing'}",
+        "read": f"{count_text(view.files, 'file')}, {lines}: {generations}",
         "merged": "\n".join(_merged(view)),
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
-        "found": f"{events}, {checkpoints}",
+        "found": f"{events}, {count_text(view.checkpoints, 'checkpoint')}",
         "checkpoints": view.checkpoints_from,
         "dropped": ": ".join(filter(None, (dropped, text.counts(counters.dropped)))),
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
-    shown = [facts(rows), text.intents(view.intents), _answers(view), _recommendations(view)]
+    answers = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)
+    title = "What follows from each intent"
+    shown = [
+        *(facts(rows), text.intents(view.intents)),
+        plain_table("intent", "recommended", "why nothing", rows=answers, title=title),
+        _recommendations(view),
+    ]
     if follows := [each for each in view.parameters if each.is_wanted or each.command]:
-        shown.append(story.parameters(follows))
+        shown.append(text.parameters(follows))
     shown.append(text.levers(view.levers))
     return Group(*(part for each in shown for part in (each, "")))
 
@@ -221,12 +214,8 @@ def _tables(view: ReplayView) -> RenderableType:
 def _merged(view: ReplayView) -> Iterator[str]:
     start_s = min((each.start_s for each in view.merged if each.end_s > 0), default=0.0)
     for each in view.merged:
-        when = (
-            f"from {each.start_s - start_s:,.2f} to {each.end_s - start_s:,.2f} s"
-            if each.end_s
-            else "no event"
-        )
-        yield f"{each.path}: {count_text(each.files, 'file')}, {when}"
+        when = f"from {each.start_s - start_s:,.2f} to {each.end_s - start_s:,.2f} s"
+        yield f"{each.path}: {count_text(each.files, 'file')}, {when if each.end_s else 'no event'}"
     if view.merged:
         apart = ", though they do not overlap" if are_apart(view.merged) else ""
         yield f"read as one job{apart}; scrtune study NAME=PATH... compares several runs"

@@ -1,12 +1,10 @@
-"""`scrtune run`: a job with the tuner beside it; and the hidden `scrtune node`, which it starts with srun."""
+"""`scrtune run`: a job with the tuner beside it."""
 
 import importlib.util
 import logging
 import os
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,43 +14,18 @@ import click
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
 from ...daemon.launch.application import application_of
-from ...daemon.launch.environment import KEEP_S, ConfigFiles, Job, JobOptions, Mode, Trace
+from ...daemon.launch.environment import KEEP_S, JobOptions, Mode
 from ...daemon.launch.mpi import mpi_mismatch
-from ...daemon.launch.preload import Preload
-from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.contradictions import in_declared
 from ...intents.observe.faults.redundancy import FLOORS
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...units import parse_duration_s
-from ..declarations import RunDeclarations
 from ..errors import UnknownJobError
-from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
+from ..job_options import Preloaded, RunDeclarations, Traced
+from ..options import MonitoringOptions, Probed, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
-
-
-@dataclass(frozen=True)
-class Traced:
-    """The option of a command that starts a job under DFTracer."""
-
-    trace: Trace = option(
-        "--trace",
-        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all;"
-        " auto: preloaded where it can be paused.",
-        default="auto",
-    )
-
-
-@dataclass(frozen=True)
-class Preloaded:
-    """The option of a command that prepares the environment of an application."""
-
-    preload: Preload = option(
-        "--preload",
-        "libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
-        default="auto",
-    )
 
 
 @dataclass(frozen=True)
@@ -137,29 +110,19 @@ def run(options: RunOptions) -> None:
 
 def missing(monitoring: Monitoring) -> Iterator[str]:
     """Yield what was asked for and cannot be had, and what to do: the job runs all the same."""
-    needed = {
-        "--metrics": (monitoring.metrics != OFF, "prometheus_client"),
-        "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
-    }
-    for flag, (is_asked_for, library) in needed.items():
+    metrics, scalars = monitoring.metrics != OFF, monitoring.tensorboard is not None
+    needed = (("--metrics", metrics, "prometheus_client"), ("--tensorboard", scalars, "tensorboardX"))
+    for flag, is_asked_for, library in needed:
         if is_asked_for and importlib.util.find_spec(library) is None:
             yield f"{flag} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
 
 
 def _at_end(paths: JobPaths, keep_s: float) -> None:
     """Sum up the job, and forget earlier ones."""
+    from ..jobs.ended import forget_ended  # noqa: PLC0415 - the application does not wait for it
+
     _summary(paths)
-    _forget_ended(paths, keep_s)
-
-
-def _forget_ended(paths: JobPaths, keep_s: float) -> None:
-    """Forget the jobs that ended on this node `keep_s` seconds ago or more, other than that of `paths`."""
-    from ..ended_jobs import ended_jobs  # noqa: PLC0415 - the application does not wait for it
-
-    for job in ended_jobs(time.time() - keep_s):
-        with suppress(OSError):  # it is tried again at the end of the next job
-            if job.paths != paths:
-                job.remove()
+    forget_ended(paths, keep_s)
 
 
 def _summary(paths: JobPaths) -> None:
@@ -171,7 +134,7 @@ def _summary(paths: JobPaths) -> None:
 
     from ...daemon.journal.records import JournalError  # noqa: PLC0415
     from ...daemon.views import StatusView  # noqa: PLC0415
-    from .. import job_state  # noqa: PLC0415
+    from ..jobs import state as job_state  # noqa: PLC0415
     from ..views.summary import summary  # noqa: PLC0415
 
     try:
@@ -182,35 +145,4 @@ def _summary(paths: JobPaths) -> None:
         except (UnknownJobError, JournalError, OSError) as error:
             click.echo(f"scrtune: job {paths.job_id}: what became of it is not known: {error}", err=True)
             return
-    for line in summary(view):
-        click.echo(line, err=True)
-
-
-@dataclass(frozen=True)
-class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
-    """Options of `scrtune node`."""
-
-    prolog: Path = option("--prolog")
-    scr_conf: Path = option("--scr-conf")
-    user_conf: Path | None = option("--user-conf")
-    library: Path | None = option("--library")
-    keep_s: float = option("--keep TIME", default=_KEEP, parse=parse_duration_s)
-
-
-@command(NodeOptions)
-def node(options: NodeOptions) -> None:
-    """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
-    job = Job(
-        files=files,
-        trace=options.trace,
-        library=options.library,
-        probe=not options.no_probe,
-        application=options.application or "",
-        monitoring=options.monitoring,
-        cluster=options.cluster,
-    )
-    paths = JobPaths.of()
-    serve_node(paths, job, options.prolog)
-    _forget_ended(paths, options.keep_s)
+    click.echo("\n".join(summary(view)), err=True)

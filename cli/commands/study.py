@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,19 +16,20 @@ import msgspec
 from ...intents.events import Value
 from ...intents.settings import DEFAULTS
 from ...replay.frames import columns, to_arrow
-from ...replay.scan import Progress, read_table, user_cache
+from ...replay.reading.cache import user_cache
+from ...replay.reading.scan import Progress, read_table
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
 from ...replay.table import TraceTable
 from ...scr_config.resolution import DEFAULT, resolve
 from ...units import parse_rate
+from ..errors import extra
 from ..options import FILE, command, option
-from ..read_config import config_text
 from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
-from ..toml_file import TomlFile, read_toml
+from ..user_files import TomlFile, config_text, read_toml
 
 Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
@@ -133,15 +133,11 @@ def study(options: StudyOptions) -> None:
         raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
     with _shown(progress), _reader(options.scheduler) as read_traces:
-        read = partial(
-            read_traces, cache=replace(user_cache(), is_read=not options.reread), progress=progress
-        )
+        cache = replace(user_cache(), is_read=not options.reread)
+        read = partial(read_traces, cache=cache, progress=progress)
         runs = [_read(name, run, source, read) for name, run in source.runs.items()]
-        runs += [
-            again
-            for recorded, run in zip(runs, source.runs.values(), strict=True)
-            for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
-        ]
+        for recorded, run in zip(tuple(runs), source.runs.values(), strict=True):
+            runs += written_again(options, recorded, _traces(run), _tiers(run, source), progress)
     found = compare(runs, base)
     if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
         found = _predicted(runs, found, options)
@@ -161,10 +157,9 @@ def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Stud
 
     recorded = [run for run in runs if not run.base]  # what was written again here is of another machine
     of_them = found if len(recorded) == len(runs) else compare(recorded, found.base)
+    stated = Stated(options.cache_rate, options.prefix_rate)
     try:
-        predicted = what_if(
-            recorded, of_them, dict(options.vary), Stated(options.cache_rate, options.prefix_rate)
-        )
+        predicted = what_if(recorded, of_them, dict(options.vary), stated)
     except ValueError as error:
         raise click.UsageError(f"--what-if: {error}") from None
     return msgspec.structs.replace(found, what_if=predicted)
@@ -187,11 +182,10 @@ def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
         return
     with ExitStack() as stack:
         try:
-            from ...replay import dask_tables  # noqa: PLC0415 - an extra
+            with extra("--scheduler needs", "dask"):
+                from ...replay import dask_tables  # noqa: PLC0415 - an extra
 
-            client = stack.enter_context(dask_tables.connected(scheduler))
-        except ModuleNotFoundError as error:
-            raise click.UsageError(f"--scheduler needs {error.name}: pip install 'scrtune[dask]'") from error
+                client = stack.enter_context(dask_tables.connected(scheduler))
         except ValueError as error:
             raise click.UsageError(f"--scheduler {scheduler}: {error}") from error
         yield partial(dask_tables.read_table, client)
@@ -210,11 +204,8 @@ def _settings_in_files(run: RunSource) -> dict[str, str]:
     if path is None:
         return {}
     found = resolve({}, config_text(path))
-    return {
-        name: str(found.settings[name])
-        for name in DEFAULTS
-        if found.sources.get(name, DEFAULT) != DEFAULT and name in found.settings
-    }
+    said = (name for name in DEFAULTS if found.sources.get(name, DEFAULT) != DEFAULT)
+    return {name: str(found.settings[name]) for name in said if name in found.settings}
 
 
 def _source(options: StudyOptions) -> StudySource:
@@ -226,26 +217,21 @@ def _source(options: StudyOptions) -> StudySource:
         if between and name and path:
             paths.setdefault(name, []).append(path)
         elif given.endswith(".toml") and not between:
-            source = _joined(source, read_study_file(Path(given)))
+            where = "two files: give it another name in one"
+            source = _joined(source, read_study_file(Path(given)), where)
         else:
             raise click.UsageError(
                 f"{given!r} is no run: write NAME=PATH, or name a .toml file with [runs.NAME]"
             )
-    named = {name: RunSource(traces=tuple(each)) for name, each in paths.items()}
-    if repeated := sorted(named.keys() & source.runs.keys()):
-        raise click.UsageError(f"the run {repeated[0]} is in the file already: give this one another name")
-    return msgspec.structs.replace(source, runs=source.runs | named)
+    named = StudySource(runs={name: RunSource(traces=tuple(each)) for name, each in paths.items()})
+    return _joined(source, named, "the file already: give this one another name")
 
 
-def _joined(source: StudySource, read: StudySource) -> StudySource:
-    if repeated := sorted(read.runs.keys() & source.runs.keys()):
-        raise click.UsageError(f"the run {repeated[0]} is in two files: give it another name in one")
-    return StudySource(
-        runs=source.runs | read.runs,
-        prefix=source.prefix or read.prefix,
-        cache=source.cache or read.cache,
-        base=source.base or read.base,
-    )
+def _joined(source: StudySource, more: StudySource, where: str) -> StudySource:
+    if repeated := sorted(more.runs.keys() & source.runs.keys()):
+        raise click.UsageError(f"the run {repeated[0]} is in {where}")
+    first = {name: getattr(source, name) or getattr(more, name) for name in ("prefix", "cache", "base")}
+    return StudySource(runs=source.runs | more.runs, **first)
 
 
 def read_study_file(path: Path) -> StudySource:
@@ -262,9 +248,8 @@ def read_study_file(path: Path) -> StudySource:
     if bare := next((name for name, run in read.items() if not run.traces), ""):
         raise file.error("name a trace, or a directory of them", "runs", bare, "traces")
     rest = _converted(file, given | {"runs": {}}, StudySource)
-    return msgspec.structs.replace(
-        rest, runs={name: _relative(run, path.parent) for name, run in read.items()}
-    )
+    found = {name: _relative(run, path.parent) for name, run in read.items()}
+    return msgspec.structs.replace(rest, runs=found)
 
 
 def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
@@ -279,10 +264,8 @@ def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
-    conf = str(directory / run.conf) if run.conf else ""
-    return msgspec.structs.replace(
-        run, traces=tuple(str(directory / trace) for trace in run.traces), conf=conf
-    )
+    traces = tuple(str(directory / trace) for trace in run.traces)
+    return msgspec.structs.replace(run, traces=traces, conf=str(directory / run.conf) if run.conf else "")
 
 
 @contextmanager
@@ -295,27 +278,17 @@ def _shown(progress: Progress) -> Iterator[None]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415
 
-    shown = TextColumn("{task.fields[files]}  {task.fields[lines]:,} lines  {task.fields[rate]:.2f} M/s")
-    with Bars(
-        BarColumn(),
-        DownloadColumn(),
-        shown,
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    ) as bars:
-        task = bars.add_task("", total=None, files="", lines=0, rate=0.0)
+    shown = (BarColumn(), DownloadColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Bars(*shown, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("", total=None)
 
         def tick() -> None:
             elapsed_s = bars.tasks[0].elapsed or 0.0
-            bars.update(
-                task,
-                total=progress.total_bytes,
-                completed=progress.done_bytes,
-                files=f"{progress.done_files} of {progress.files} files",
-                lines=progress.lines,
-                rate=progress.lines / elapsed_s / 1e6 if elapsed_s > 0 else 0.0,
+            rate = progress.lines / elapsed_s / 1e6 if elapsed_s > 0 else 0.0
+            text = (
+                f"{progress.done_files} of {progress.files} files  {progress.lines:,} lines  {rate:.2f} M/s"
             )
+            bars.update(task, total=progress.total_bytes, completed=progress.done_bytes, description=text)
 
         progress.on_tick = tick
         yield
@@ -332,16 +305,14 @@ def csv_text(found: Study) -> str:
 
 
 def _write_parquet(runs: Sequence[Run], path: Path) -> None:
-    try:
+    with extra("--parquet needs", "frames"):
         from pyarrow import parquet  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise click.UsageError(f"--parquet needs {error.name}: pip install 'scrtune[frames]'") from error
     parquet.write_table(to_arrow(access_rows(runs)), path)
 
 
 def _write_page(found: Study, path: Path) -> None:
-    try:
+    from importlib.metadata import version  # noqa: PLC0415 - it loads the email package
+
+    with extra("--html needs", "report"):
         from ..html.study import study_page  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise click.UsageError(f"--html needs {error.name}: pip install 'scrtune[report]'") from error
     path.write_text(study_page(found, version=version("scrtune")), encoding="utf-8")

@@ -16,6 +16,7 @@ from ...goodput.report_lanes import by_kind
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text, rounded_duration_text
 from ..format import counted_steps, estimate_text, value_text
+from ..views import nodes
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from .templates import page_environment
@@ -81,8 +82,15 @@ def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes
 
 def _template() -> Template:
     environment = page_environment()
+    environment.globals.update(nodes=nodes)
     environment.globals.update(
-        CUSTOM=CUSTOM, LEVER=LEVER, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
+        CUSTOM=CUSTOM,
+        LEVER=LEVER,
+        TUNING=TUNING,
+        LEAST_S=_LEAST_S,
+        colour_of=colour_of,
+        group_of=group_of,
+        nodes=nodes,
     )
     environment.filters.update(
         seconds=lambda value_s: f"{value_s:,.3f}",

@@ -71,6 +71,9 @@ def group_of(bucket: str) -> str:
     return next((name for name, group in GROUPS.items() if bucket in group.buckets), "other")
 
 
+_TEXTS = ("font.", "axes.label", "legend.font", "xtick.label", "ytick.label")
+
+
 class Theme(msgspec.Struct, frozen=True):
     """Colours of everything but data."""
 
@@ -85,13 +88,11 @@ class Theme(msgspec.Struct, frozen=True):
         return {
             "font.family": "sans-serif",
             "font.sans-serif": ["DejaVu Sans"],
-            "font.size": LETTERS,
             "text.color": self.ink,
             "text.parse_math": False,
             "axes.edgecolor": self.grid,
             "axes.facecolor": "none",
             "axes.labelcolor": self.muted,
-            "axes.labelsize": LETTERS,
             "axes.axisbelow": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -101,14 +102,17 @@ class Theme(msgspec.Struct, frozen=True):
             "legend.facecolor": self.paper,
             "legend.edgecolor": "none",
             "legend.framealpha": 0.85,
-            "legend.fontsize": LETTERS,
             "svg.fonttype": "none",
-            "xtick.color": self.grid,
-            "ytick.color": self.grid,
             "xtick.labelcolor": self.muted,
             "ytick.labelcolor": self.ink,
-            "xtick.labelsize": LETTERS,
-            "ytick.labelsize": LETTERS,
+            **dict.fromkeys(("xtick.color", "ytick.color"), self.grid),
+            **dict.fromkeys(
+                (
+                    f"{what}size"
+                    for what in ("font.", "axes.label", "legend.font", "xtick.label", "ytick.label")
+                ),
+                LETTERS,
+            ),
         }
 
 

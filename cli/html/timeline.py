@@ -86,11 +86,8 @@ class TimelineFigure:
         report = self.report
         if len(self.changes) > _LEVELS:
             yield "Changes have the numbers that they have in the table."
-        thinned = [
-            f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
-            for lane in self.lanes
-            if lane.is_thinned
-        ]
+        thin = (lane for lane in self.lanes if lane.is_thinned)
+        thinned = [f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}" for lane in thin]
         points = report.steps.points if report.steps is not None else ()
         if (times := sum(point.count for point in points)) > len(points):
             thinned.append(f"{times:,} step times as {len(points)} medians")

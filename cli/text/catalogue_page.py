@@ -62,10 +62,8 @@ def _section(descriptor: Descriptor) -> str:
         f" {descriptor.note} Change: {descriptor.mutability}: {descriptor.mechanism}."
         f" SCR {descriptor.since} on. Source: {descriptor.source}.\n"
     )
-    if not descriptor.keys:
-        return head
     columns = ("Key", "Value", "Default", "SCR", "Meaning")
-    return f"{head}\n{_table(columns, map(_key_row, descriptor.keys))}"
+    return head + (f"\n{_table(columns, map(_key_row, descriptor.keys))}" if descriptor.keys else "")
 
 
 def _key_row(key: Key) -> tuple[str, ...]:

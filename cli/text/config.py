@@ -93,24 +93,14 @@ def _meaning(key: Key) -> str:
 def resolved(view: ResolvedView) -> RenderableType:
     """Return the files that count, each parameter with its place, and what is wrong."""
     files = {file.layer: file.path + ("" if file.found else " (not there)") for file in view.files}
-    rows = [
-        (
-            Text(row.name, style="" if row.layer == DEFAULT else "bold"),
-            _value(row),
-            _from(row),
-            "\n".join(f"{shown(each.value)} ({_from(each)})" for each in row.shadows),
-        )
-        for row in view.parameters
-    ]
-    rows += [
-        (
-            Text(line.name, style="bold" if line.in_force else ""),
-            line.text,
-            ("" if line.in_force else "shadowed: ") + _from(line),
-            "",
-        )
-        for line in view.lines
-    ]
+    rows = []
+    for row in view.parameters:
+        name = Text(row.name, style="" if row.layer == DEFAULT else "bold")
+        shadows = "\n".join(f"{shown(each.value)} ({_from(each)})" for each in row.shadows)
+        rows.append((name, _value(row), _from(row), shadows))
+    for line in view.lines:
+        name = Text(line.name, style="bold" if line.in_force else "")
+        rows.append((name, line.text, ("" if line.in_force else "shadowed: ") + _from(line), ""))
     table = plain_table("parameter", "value", "from", "shadows", rows=rows)
     parts: list[RenderableType] = [facts(files), "", table]
     if view.problems:

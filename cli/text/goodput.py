@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
-from ...goodput.compat.differences import Difference
+from ...goodput.compat.peer.differences import Difference
 from ...goodput.readers import resiliency
-from ...goodput.steps.types import SlowStep, StepSummary, Straggler
+from ...goodput.steps.types import SlowStep, StepSummary
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
 from ..format import counted_steps, estimate_text, printable
@@ -43,19 +43,7 @@ _GAINS_NOTE = (
 
 def csv_of_logs(view: LogsView) -> str:
     """Return one line for each kind of time of each policy, and for steps."""
-    return _csv(
-        (
-            job.job_name,
-            [
-                *_metric_rows(job.metrics),
-                *_account_rows(job.conserving),
-                *_estimated_rows(job),
-                *_compat_rows(job.compat),
-                *_step_rows(job.steps),
-            ],
-        )
-        for job in view.jobs
-    )
+    return _csv((job.job_name, _job_rows(job)) for job in view.jobs)
 
 
 def csv_of_job(view: JobGoodputView) -> str:
@@ -71,54 +59,53 @@ def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     return out.getvalue()
 
 
-def _metric_rows(metrics: resiliency.Metrics | None) -> Iterator[Row]:
-    if metrics is None:
-        return
-    yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
-    if (effective_s := metrics.effective_computation_time_s) is not None:
-        percent = metrics.goodput_percentage
-        yield "resiliency", "effective_computation_time", effective_s, "" if percent is None else percent
+def _percent(spent_s: float, whole_s: float) -> float:
+    return spent_s / whole_s * 100 if whole_s else 0.0
 
 
-def _account_rows(account: Account | Window | None) -> Iterator[Row]:
-    if account is not None:
-        for bucket, spent_s in account.buckets.items():
-            yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
-        yield "conserving", "wall_time", account.wall_s, 100.0
+def _job_rows(job: JobView) -> Iterator[Row]:
+    if (metrics := job.metrics) is not None:
+        yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
+        if (effective_s := metrics.effective_computation_time_s) is not None:
+            percent = metrics.goodput_percentage
+            yield "resiliency", "effective_computation_time", effective_s, "" if percent is None else percent
+    if job.conserving is not None:
+        yield from _account_rows(job.conserving)
+        if (found := job.estimated) is not None:
+            percent = _percent(found.lost_s, job.conserving.wall_s)
+            yield "estimated", "wasted_progress", found.lost_s, percent
+    if job.compat is not None:
+        yield from _compat_rows(job.compat)
+    yield from _step_rows(job.steps)
 
 
-def _estimated_rows(job: JobView) -> Iterator[Row]:
-    if (found := job.estimated) is not None and job.conserving is not None:
-        wall_s = job.conserving.wall_s
-        yield "estimated", "wasted_progress", found.lost_s, found.lost_s / wall_s * 100 if wall_s else 0.0
+def _account_rows(account: Account | Window) -> Iterator[Row]:
+    for bucket, spent_s in account.buckets.items():
+        yield "conserving", bucket, spent_s, _percent(spent_s, account.wall_s)
+    yield "conserving", "wall_time", account.wall_s, 100.0
 
 
-def _compat_rows(compat: CompatView | None) -> Iterator[Row]:
-    if compat is not None:
-        spent = {"productive": compat.productive_s}
-        for badput, each in compat.badput_s.items():
-            parts = each if isinstance(each, dict) else {"": each}
-            spent |= {f"{badput}:{name}".rstrip(":"): part_s for name, part_s in parts.items()}
-        for what, spent_s in {**spent, "total": compat.total_s}.items():
-            yield "compat", what, spent_s, spent_s / compat.total_s * 100
+def _compat_rows(compat: CompatView) -> Iterator[Row]:
+    spent = {"productive": compat.productive_s}
+    for badput, each in compat.badput_s.items():
+        parts = each if isinstance(each, dict) else {"": each}
+        spent |= {f"{badput}:{name}".rstrip(":"): part_s for name, part_s in parts.items()}
+    for what, spent_s in {**spent, "total": compat.total_s}.items():
+        yield "compat", what, spent_s, spent_s / compat.total_s * 100
 
 
 def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
     if steps is None:
         return
-    took_s = {
-        "ideal_step": steps.ideal_s,
-        "mean_step": steps.mean_s,
-        "deviation": steps.deviation_s,
-        "rolling_deviation": steps.rolling_deviation_s,
-    }
+    took_s = {"ideal_step": steps.ideal_s, "mean_step": steps.mean_s, "deviation": steps.deviation_s}
+    took_s["rolling_deviation"] = steps.rolling_deviation_s
     for slow in steps.slowest:  # each run may have made a step of that number
         took_s[f"slow_step:{slow.step}" + (f":run{slow.run}" if slow.run else "")] = slow.took_s
     took_s |= {f"straggler:{each.writer}": each.took_s for each in steps.stragglers}
     if steps.peers_ideal_s is not None:
         took_s["peers_ideal_step"] = steps.peers_ideal_s
     for what, seconds in took_s.items():
-        yield "steps", what, seconds, seconds / steps.ideal_s * 100 if steps.ideal_s else 0.0
+        yield "steps", what, seconds, _percent(seconds, steps.ideal_s)
 
 
 def job(view: JobGoodputView) -> RenderableType:
@@ -138,7 +125,8 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    parts: list[RenderableType] = ["", heading(job.job_name), *_metrics(job.metrics)]
+    parts: list[RenderableType] = ["", heading(job.job_name)]
+    parts += _metrics(job.metrics) if job.metrics else []
     account = job.conserving
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
@@ -161,9 +149,7 @@ def _parts(job: JobView) -> list[RenderableType]:
     return parts
 
 
-def _metrics(metrics: resiliency.Metrics | None) -> list[RenderableType]:
-    if metrics is None:
-        return []
+def _metrics(metrics: resiliency.Metrics) -> list[RenderableType]:
     table = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
     table.add_column("Value", min_width=7)
     for row in resiliency.rows(metrics):
@@ -173,16 +159,14 @@ def _metrics(metrics: resiliency.Metrics | None) -> list[RenderableType]:
 
 def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
     """Return the window, and what of it the job has."""
-    text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
+    start, end = (resiliency.moment(time_s, milliseconds=True) for time_s in asked)
+    text = f"From {start} to {end}"
     if not isinstance(found, Window) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
         return f"{text}:"
     if not found.wall_s:
         return f"{text}: no part of the job's time lies in it"
-    return f"{text}; the job has that from {_moment(found.start_s)} to {_moment(found.end_s)}:"
-
-
-def _moment(time_s: float) -> str:
-    return resiliency.moment(time_s, milliseconds=True)
+    first, last = (resiliency.moment(time_s, milliseconds=True) for time_s in (found.start_s, found.end_s))
+    return f"{text}; the job has that from {first} to {last}:"
 
 
 def _two_goodputs(job: JobView) -> str:
@@ -205,13 +189,11 @@ def goodput(
     If the application reports no steps, its work between outputs is counted instead.
     """
     account = view.account
-    counts = [
-        _steps_made(account.steps, steps)
-        if tells_steps
-        else f"work between outputs {count_text(account.steps, 'time')}",
-        count_text(account.checkpoints, "checkpoint"),
-        count_text(account.runs, "run"),
-    ]
+    made = f"work between outputs {count_text(account.steps, 'time')}"
+    if tells_steps:
+        apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
+        made = count_text(counted_steps(account.steps, steps), "step") + apart
+    counts = [made, count_text(account.checkpoints, "checkpoint"), count_text(account.runs, "run")]
     if account.node_failures:
         counts.append(count_text(account.node_failures, "node failure"))
     if account.recoveries:
@@ -223,11 +205,6 @@ def goodput(
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
     return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
-
-
-def _steps_made(count: int, steps: StepSummary | None) -> str:
-    apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
-    return count_text(counted_steps(count, steps), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
@@ -246,50 +223,35 @@ def _buckets(spent: Account | Window, whole: str) -> Table:
 
 def _gains(views: Sequence[GainView]) -> list[RenderableType]:
     """Return a row for each change, their sum, and what the columns are."""
-    rows = (
-        (
-            str(view.generation),
-            view.rule,
-            verdict_text(view.verdict),
-            _number(view.gain.before_s),
-            _number(view.gain.saved_s),
-            _between(view.gain.low_s, view.gain.high_s),
-            str(view.gain.checkpoints),
-            _number(view.gain.total_s),
-        )
-        for view in views
+    headings = (">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far")
+    total = ("", "together", *[""] * 5, _number(together(views).total_s))
+    title = "What each decision gained (seconds a checkpoint)"
+    table = plain_table(*headings, rows=map(_gain, views), total=total, title=title)
+    return ["", table, Text(_GAINS_NOTE, style="dim")]
+
+
+def _gain(view: GainView) -> tuple[str | Text, ...]:
+    gain = view.gain
+    before, saved, low, high, so_far = map(
+        _number, (gain.before_s, gain.saved_s, gain.low_s, gain.high_s, gain.total_s)
     )
-    return [
-        "",
-        plain_table(
-            *(">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far"),
-            rows=rows,
-            total=("", "together", *[""] * 5, _number(together(views).total_s)),
-            title="What each decision gained (seconds a checkpoint)",
-        ),
-        Text(_GAINS_NOTE, style="dim"),
-    ]
+    change = (str(view.generation), view.rule, verdict_text(view.verdict))
+    return (*change, before, saved, f"{low} to {high}", str(gain.checkpoints), so_far)
 
 
 def _number(value_s: float) -> str:
     return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
 
 
-def _between(low_s: float, high_s: float) -> str:
-    return f"{_number(low_s)} to {_number(high_s)}"
-
-
 def _steps(steps: StepSummary | None) -> list[RenderableType]:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
     if steps is None:
         return []
-    peers = (
-        f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
-    )
-    rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
-    apart, stride = "", steps.stride
-    if stride > 1:
-        apart = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
+    peers_s, rolling_s, stride = steps.peers_ideal_s, steps.rolling_deviation_s, steps.stride
+    peers = f"none, {steps.no_peers_ideal}" if peers_s is None else seconds_text(peers_s)
+    rolling = f"{seconds_text(rolling_s)} over the last {steps.rolling}"
+    each = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
+    apart = each if stride > 1 else ""
     rows = [
         ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}"),
         ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
@@ -312,16 +274,14 @@ def _slow(each: SlowStep) -> str:
 def _stragglers(steps: StepSummary) -> str:
     if steps.no_stragglers:
         return f"unknown: {steps.no_stragglers}"
-    lines = [_straggler(each) for each in steps.stragglers[:_SHOWN_STEPS]]
+    lines = [
+        f"{printable(each.writer) or '(no name)'}: {each.ratio:.2f} times as long as the others,"
+        f" {seconds_text(each.excess_s)} more a step, in {each.slow} of {count_text(each.steps, 'step')}"
+        for each in steps.stragglers[:_SHOWN_STEPS]
+    ]
     if (more := len(steps.stragglers) - _SHOWN_STEPS) > 0:
         lines.append(f"and {more} more")
     return "\n".join(lines) or "none"
-
-
-def _straggler(each: Straggler) -> str:
-    name, more = printable(each.writer) or "(no name)", seconds_text(each.excess_s)
-    of = f"in {each.slow} of {count_text(each.steps, 'step')}"
-    return f"{name}: {each.ratio:.2f} times as long as the others, {more} more a step, {of}"
 
 
 def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
@@ -339,15 +299,10 @@ def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
 
 
 def _differences(found: Sequence[Difference]) -> Table:
-    rows = [
-        (
-            printable(each.what),
-            f"{each.conserving_s:.3f}",
-            f"{each.compat_s:.3f}",
-            f"{each.compat_s - each.conserving_s:+.3f}",
-            each.why,
-        )
-        for each in found
-    ]
+    spent = ((each, each.conserving_s, each.compat_s) for each in found)
+    rows = (
+        (printable(each.what), f"{ours_s:.3f}", f"{theirs_s:.3f}", f"{theirs_s - ours_s:+.3f}", each.why)
+        for each, ours_s, theirs_s in spent
+    )
     headings = (">conserving", ">compat", ">difference", "rule of compat; of conserving")
     return plain_table("where they differ", *headings, rows=rows)

@@ -1,6 +1,6 @@
 """The state of a job as people read it: status, explain, and the lines of `off` and `on`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -8,17 +8,18 @@ from rich.text import Text
 from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
+from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
 from ..format import transitions_text, value_text
+from ..views import nodes
+from ..views.story import Story, standing
 from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
-from . import nodes
-from .story import parameters
-from .tables import facts, plain_table, verdict_text
+from .tables import facts, plain_table, text_table, verdict_text
 
 _BARS = 60
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -121,20 +122,12 @@ def decisions(
     If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
     that is not `running` has no verdict any more.
     """
-
-    def is_over(change: TunerChange) -> bool:
-        return change.verdict is Verdict.TRIAL and not running
-
-    begin_s = start_s or log[0].time_s
-    rows = (
-        (
-            f"{change.decision.time_s - begin_s:.1f} s",
-            str(change.decision.generation),
-            Text("undecided") if is_over(change) else verdict_text(change.verdict),
-            Group(Text(change.what, style="bold"), _reasons(change)),
-        )
-        for change in tuner_changes(log, gains)
-    )
+    begin_s, rows = start_s or log[0].time_s, []
+    for change in tuner_changes(log, gains):
+        is_over = change.verdict is Verdict.TRIAL and not running
+        verdict = Text("undecided") if is_over else verdict_text(change.verdict)
+        at, number = f"{change.decision.time_s - begin_s:.1f} s", str(change.decision.generation)
+        rows.append((at, number, verdict, Group(Text(change.what, style="bold"), _reasons(change))))
     return plain_table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
 
 
@@ -158,8 +151,7 @@ def _reasons(change: TunerChange) -> RenderableType:
 
 
 def _believed(change: TunerChange) -> str:
-    found = change.decision.comparison
-    if found is None:
+    if (found := change.decision.comparison) is None:
         return ""
     ratio = f"{found.ratio:.2f} times the cost before ({found.low:.2f} to {found.high:.2f})"
     return f"{change.gain_text}; {ratio}, cheaper with probability {found.p_better:.2f}"
@@ -179,10 +171,8 @@ def levers(views: Sequence[LeverView]) -> RenderableType:
     """Return a row for each lever: its value, the best other one, what that saves, why it is as it is."""
     rows = (
         (
-            each.name,
-            value_text(each.value),
-            "" if each.other is None else value_text(each.other),
-            "" if each.other is None else f"{each.gain_s:.3f} s",
+            *(each.name, value_text(each.value)),
+            *(("", "") if each.other is None else (value_text(each.other), f"{each.gain_s:.3f} s")),
             each.why,
         )
         for each in views
@@ -204,15 +194,11 @@ def proposals(found: Sequence[Proposal], title: str) -> RenderableType:
 
 def _settings(view: ExplainView) -> RenderableType:
     """Return a row for each parameter: the user's value, its origin, the active value."""
-    rows = (
-        (
-            name,
-            value_text(view.baseline.get(name)),
-            view.sources.get(name, ""),
-            Text(value_text(value), style="bold green" if value != view.baseline.get(name) else ""),
-        )
-        for name, value in view.settings.items()
-    )
+    rows = []
+    for name, value in view.settings.items():
+        own = view.baseline.get(name)
+        active = Text(value_text(value), style="" if value == own else "bold green")
+        rows.append((name, value_text(own), view.sources.get(name, ""), active))
     return plain_table("parameter", "yours", "from", "active", rows=rows, title="Settings")
 
 
@@ -225,42 +211,33 @@ def _probe(probe: StorageProbed) -> str:
         "XOR": probe.xor_bytes_per_s,
     }
     found = [f"{name} {bytes_text(rate)}/s" for name, rate in rates.items() if rate > 0]
-    found += [f"the cache used by {probe.writers} at once"] if probe.writers > 1 else []
-    problem = f". {probe.problem}" if probe.problem else ""
-    took = f"took {seconds_text(probe.probe_s)}"
-    return f"Probe of {probe.host}: {', '.join([*found, took])}{problem}."
+    if probe.writers > 1:
+        found.append(f"the cache used by {probe.writers} at once")
+    found.append(f"took {seconds_text(probe.probe_s)}")
+    return f"Probe of {probe.host}: {'. '.join(filter(None, [', '.join(found), probe.problem]))}."
 
 
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
-    budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
-    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
-    costs = Text(f"{cost}{budget if view.mode == 'auto' and view.running else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
-    shown += [
-        intents(view.intents, view.start_s),
-        "",
-        Text(f"Observation: {view.observation.sentence()}."),
-        *([Text(_probe(view.probe))] if view.probe else ()),
-        *([Text(nodes.led(view.leaders, view.start_s))] if view.leaders else ()),
-        "",
-        *([nodes.table(view.nodes, view.stragglers), ""] if view.nodes else ()),
-    ]
-    log: RenderableType = _no_decisions(view)
+    shown += [intents(view.intents, view.start_s), "", Text(f"Observation: {view.observation.sentence()}.")]
+    if view.probe:
+        shown.append(Text(_probe(view.probe)))
+    if view.leaders:
+        shown.append(Text(nodes.led(view.leaders, view.start_s)))
+    shown.append("")
+    if view.nodes:
+        lag = (Text(f"Straggler: {each}.") for each in view.stragglers)
+        shown += [text_table(nodes.table(view.nodes), nodes.title(view.nodes)), *lag, ""]
     if view.decisions:
-        log = decisions(view.decisions, view.start_s, view.gains, running=view.running)
-    shown += [log, "", *([levers(view.levers), ""] if view.levers else ())]
-    shown += [
-        *([parameters(view.parameters, view), ""] if view.parameters else ()),
-        _settings(view),
-        "",
-        costs,
-    ]
-    shown += [Text(f"Told: {each}.") for each in view.contradictions]
-    if view.pace:
-        shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
-    if view.recalled is not None:
-        shown.append(Text(f"Known before: {view.recalled.sentence()}."))
+        shown += [decisions(view.decisions, view.start_s, view.gains, running=view.running), ""]
+    else:
+        shown += [_no_decisions(view), ""]
+    if view.levers:
+        shown += [levers(view.levers), ""]
+    if view.parameters:
+        shown += [parameters(view.parameters, view), ""]
+    shown += [_settings(view), "", *map(Text, _told(view))]
     if view.proposals:
         shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:
@@ -271,36 +248,57 @@ def explain(view: ExplainView) -> RenderableType:
     return Group(*shown)
 
 
+def _told(view: ExplainView) -> Iterator[str]:
+    """Yield what checkpoints cost, and what else there is to know of the settings, as sentences."""
+    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
+    has_budget = view.mode == "auto" and view.running
+    left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
+    yield f"{cost}{left}."
+    yield from (f"Told: {each}." for each in view.contradictions)
+    if view.pace:
+        yield f"{view.pace[0].upper()}{view.pace[1:]}."
+    if view.recalled is not None:
+        yield f"Known before: {view.recalled.sentence()}."
+
+
+def story(told: Story) -> RenderableType:
+    """Return the sections of a story, one below the other."""
+    shown: list[RenderableType] = [Text(f"Job {told.job_id}: {told.about}", style="bold")]
+    shown += [Text(f"Told: {each}.") for each in told.contradictions]
+    for each in told.sections:
+        shown += ["", Text(each.title, style="bold"), facts(each.rows)]
+    return Group(*shown)
+
+
+def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = None) -> RenderableType:
+    """Return a row for each parameter that follows without a trial: its value, and what became of it."""
+    rows = []
+    for each in found:
+        lines = f"{len(each.lines)} lines" if each.lines else "-"
+        value = lines if each.value is None else value_text(each.value)
+        rows.append((each.name, value, each.intent, standing(each, view)))
+    title = "What follows without a trial (scrtune explain NAME says why)"
+    return plain_table("parameter", "follows", "from", "standing", rows=rows, title=title)
+
+
 def switched(view: SwitchView, *, on: bool) -> str:
     """Return the result of `scrtune off` or `scrtune on` in one line."""
+    result = "tuning is on; it continues from your own settings"
     if not view.is_job_known:
         result = (
             f"tuning is {'on' if on else 'off'}. The application has not reported to this node's daemon yet;"
             " the switch applies once it does. If its rank 0 runs on another node, switch it there."
         )
     elif not on:
-        result = (
-            "tuning is off; your own settings are active from the next SCR_Start_output"
-            f" (generation {view.generation})"
-        )
+        own = "your own settings are active from the next SCR_Start_output"
+        result = f"tuning is off; {own} (generation {view.generation})"
     elif not view.tuning:
         result = "it was started with --no-tune or --mode: it is observed, and nothing is changed"
-    else:
-        result = "tuning is on; it continues from your own settings"
     return f"job {view.job_id}: {result}"
 
 
-def pinned(view: PinView, values: Mapping[str, str]) -> str:
-    """Return the result of `scrtune pin` in one line."""
-    return _orders(view, [f"{name}={value}" for name, value in values.items()], "yours, and not tuned")
-
-
-def unpinned(view: PinView, names: Sequence[str]) -> str:
-    """Return the result of `scrtune unpin` in one line."""
-    return _orders(view, names, "as before `scrtune pin`, and tuned again")
-
-
-def _orders(view: PinView, what: Sequence[str], now: str) -> str:
+def ordered(view: PinView, what: Sequence[str], now: str) -> str:
+    """Return the result of `scrtune pin` or `scrtune unpin` in one line."""
     verb = "is" if len(what) == 1 else "are"
     later = f"; {', '.join(view.waiting)} from the next launch on" if view.waiting else ""
     return (

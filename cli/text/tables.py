@@ -9,13 +9,14 @@ from typing import TypeVar
 
 import click
 import msgspec
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ...intents.tune.decisions import Verdict
 from ..format import VERDICTS, printable
+from ..views.table import Bold, Lines, TextTable
 
 V = TypeVar("V")
 
@@ -88,6 +89,18 @@ def plain_table(
     if total:
         table.add_row(*total, style="bold")
     return table
+
+
+def text_table(table: TextTable, title: str) -> RenderableType:
+    """Return a table that the page shows as well."""
+    rows = (tuple(map(_shown, row)) for row in table.rows)
+    return plain_table(*table.headings, rows=rows, title=title)
+
+
+def _shown(cell: str | Lines) -> RenderableType:
+    if isinstance(cell, Lines):
+        return Group(*map(_shown, cell))
+    return Text(cell, style="bold" if isinstance(cell, Bold) else "")
 
 
 def facts(rows: Mapping[str, str], title: str = "") -> Table:

@@ -9,14 +9,8 @@ from ...intents.events import Value, ValueSource
 from ...scr_config.catalogue import CATALOGUE, LAYERS, SECRETS
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import ConfigProblem
-from ...scr_config.resolution import (
-    DEFAULT,
-    Found,
-    Resolved,
-    consequence,
-    resolve,
-)
-from ..read_config import config_text
+from ...scr_config.resolution import DEFAULT, Found, Resolved, consequence, resolve
+from ..user_files import config_text
 
 HIDDEN = "(not shown)"
 
@@ -41,7 +35,10 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
 class PlaceView(Located, frozen=True, kw_only=True):
     """A value (a text where it is none of its parameter) and its place."""
 
-    value: Value
+    value: Value | None
+
+
+_UNSET = PlaceView(layer=DEFAULT, value=None)
 
 
 class ParameterView(Located, frozen=True, kw_only=True):
@@ -112,16 +109,12 @@ def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
         highest = next(iter(resolved.found.get(name, ())), None)
         wrong = None if highest is None or highest.value is not None else _place(name, highest)
         in_scr = "" if wrong is None else consequence(parameter, str(wrong.value))
-        view = ParameterView(
-            name=name, value=None, layer=DEFAULT, default=default, wrong=wrong, in_scr=in_scr
-        )
-        if name in resolved.settings:
-            place = _place(name, resolved.origin(name))
-            shadows = tuple(_place(name, each) for each in resolved.shadowed(name))
-            view = msgspec.structs.replace(view, shadows=shadows, **msgspec.structs.asdict(place))
-            if view.layer == DEFAULT and not view.file:
-                view = msgspec.structs.replace(view, file=parameter.default_source)
-        yield view
+        is_set = name in resolved.settings
+        place = msgspec.structs.asdict(_place(name, resolved.origin(name)) if is_set else _UNSET)
+        shadows = tuple(_place(name, each) for each in resolved.shadowed(name)) if is_set else ()
+        if is_set and place["layer"] == DEFAULT:
+            place["file"] = place["file"] or parameter.default_source
+        yield ParameterView(name=name, shadows=shadows, default=default, wrong=wrong, in_scr=in_scr, **place)
 
 
 def _place(name: str, found: Found) -> PlaceView:
@@ -138,14 +131,14 @@ def _shown(name: str, found: Found) -> Value:
 def _lines(resolved: Resolved) -> Iterator[LineView]:
     for name, stack in resolved.lines.items():
         for layer, entry in ((each, entry) for each in stack for entry in each.entries):
-            keys = (f"{pair.key}={pair.value}" for pair in entry.children)
+            keys, parent = (f"{pair.key}={pair.value}" for pair in entry.children), entry.parent
             yield LineView(
                 name=name,
-                text=" ".join((entry.parent.value, *keys)),
+                text=" ".join((parent.value, *keys)),
                 layer=layer.layer,
-                file=entry.parent.file,
-                line=entry.parent.line,
-                column=entry.parent.value_column,
+                file=parent.file,
+                line=parent.line,
+                column=parent.value_column,
                 in_force=layer is stack[0],
             )
 

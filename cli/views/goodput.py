@@ -12,15 +12,16 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.compat.differences import Difference, differences
-from ...goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.compat.peer.differences import Difference, differences
+from ...goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
 from ...intents.tune.gains import GainView
-from .. import job_record, job_state
 from ..errors import UnknownJobError
-from ..job_record import JobRecord
+from ..jobs import record as job_record
+from ..jobs import state as job_state
+from ..jobs.record import JobRecord
 
 Policy = Literal["conserving", "compat", "both"]
 Bounds = tuple[float, float]
@@ -129,7 +130,7 @@ class LogsView(msgspec.Struct, frozen=True, kw_only=True):
 def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
     """Return the view of a job of scrtune's; its steps are in its journal, if that can be read here.
 
-    Raises what :func:`.job_state.goodput` raises.
+    Raises what :func:`.state.goodput` raises.
     """
     view = job_state.goodput(paths)
     steps, tells_steps = None, True
@@ -141,7 +142,7 @@ def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
 
 
 def of_journal(paths: JobPaths, query: GoodputQuery) -> LogsView:
-    """Return what the journal of a job of scrtune's says. Raises what :func:`.job_record.of_job` raises."""
+    """Return what the journal of a job of scrtune's says. Raises what :func:`.record.of_job` raises."""
     job = job_record.of_job(paths)
     return LogsView(jobs=(_job_view(job, query),), entries={"journal": len(job.events)})
 
@@ -149,28 +150,25 @@ def of_journal(paths: JobPaths, query: GoodputQuery) -> LogsView:
 def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) -> LogsView:
     """Return what logs say of their jobs, or of the one that is named.
 
-    Raises what :func:`.job_record.of_logs` raises.
+    Raises what :func:`.record.of_logs` raises.
     """
     found, logs = job_record.of_logs(paths, job_name)
     return LogsView(
         jobs=tuple(_job_view(each, query) for each in found),
         entries=dict(logs.forms),
         ignored=dict(logs.ignored),
-        garbage=logs.garbage,
-        lost=logs.lost,
         problems=tuple(logs.problems),
-        repeated=logs.repeated,
+        **{name: getattr(logs, name) for name in ("garbage", "lost", "repeated")},
     )
 
 
 def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
-    reference_s = query.reference_step_time_s
-    metrics = resiliency.metrics(job.launcher, reference_s) if job.launcher else None
+    reference_s, is_conserving = query.reference_step_time_s, query.has("conserving")
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
-    if query.has("conserving") and bounds is None:
+    if is_conserving and bounds is None:
         conserving = job.ledger.account(job.now, reference_step_s=reference_s)
-    elif query.has("conserving") and bounds is not None:
+    elif is_conserving and bounds is not None:
         conserving = job.ledger.window(*bounds, job.now, reference_step_s=reference_s)
     compat, no_compat = _compat(job, bounds) if query.has("compat") else (None, "")
     differ: list[Difference] = []
@@ -179,7 +177,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     return JobView(
         job_name=job.name,
         events=job.read,
-        metrics=metrics,
+        metrics=resiliency.metrics(job.launcher, reference_s) if job.launcher else None,
         window=bounds,
         goodput=None if conserving is None else conserving.goodput,
         conserving=conserving,
@@ -188,8 +186,8 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
         differences=tuple(differ),
         steps=_steps(job, bounds),
         tells_steps=job.tells_steps,
-        gains=job.gains if query.has("conserving") else (),
-        estimated=estimated_loss(job.events) if job.launcher and query.has("conserving") else None,
+        gains=job.gains if is_conserving else (),
+        estimated=estimated_loss(job.events) if job.launcher and is_conserving else None,
     )
 
 
@@ -214,13 +212,9 @@ def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None
 
 
 def _compat_view(account: CompatAccount) -> CompatView:
+    own = ("total_s", "productive_s", "goodput_percent", "max_productive_step", "last_step", "disruptions")
     return CompatView(
-        total_s=account.total_s,
-        productive_s=account.productive_s,
-        goodput_percent=account.goodput_percent,
         badput_s={badput.name: spent for badput, spent in account.badput_s.items()},
         breakdown_percent={badput.name: share for badput, share in account.breakdown().items()},
-        max_productive_step=account.max_productive_step,
-        last_step=account.last_step,
-        disruptions=account.disruptions,
+        **{name: getattr(account, name) for name in own},
     )

@@ -15,7 +15,7 @@ from ...goodput.interval.recommend import Outlook, measured, recommend
 from ...goodput.interval.save_costs import costs_of
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
-from ..job_record import JobRecord
+from ..jobs.record import JobRecord
 
 
 class JobOutlook(Outlook, frozen=True, kw_only=True):

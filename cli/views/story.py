@@ -7,7 +7,6 @@ import click
 import msgspec
 
 from ...daemon.views import ExplainView, IntentView
-from ...intents.events import Values
 from ...intents.rules.explain import LeverView
 from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter
@@ -47,10 +46,10 @@ def story(view: ExplainView, words: Sequence[str] = ()) -> Story:
     """
     about = " ".join(words).strip()
     intents, names = _asked_for(view, about)
-    parameters = tuple(each for each in view.parameters if each.name in names)
-    levers = tuple(each for each in view.levers if each.name in names)
-    decisions = tuple(each for each in view.decisions if names & each.changes.keys())
-    sections = [Section(_heading(each), _intent(each, view)) for each in intents]
+    headings = (
+        f"Intent {each.number}: {each.name}" if each.number else f"Intent: {each.name}" for each in intents
+    )
+    sections = [Section(title, _intent(each, view)) for title, each in zip(headings, intents, strict=True)]
     sections += [Section(name, _parameter(name, view)) for name in sorted(names)]
     return Story(
         job_id=view.job_id,
@@ -58,9 +57,9 @@ def story(view: ExplainView, words: Sequence[str] = ()) -> Story:
         sections=tuple(each for each in sections if each.rows),
         contradictions=view.contradictions,
         intents=tuple(intents),
-        parameters=parameters,
-        levers=levers,
-        decisions=decisions,
+        parameters=tuple(each for each in view.parameters if each.name in names),
+        levers=tuple(each for each in view.levers if each.name in names),
+        decisions=tuple(each for each in view.decisions if names & each.changes.keys()),
     )
 
 
@@ -79,13 +78,6 @@ def standing(each: DerivedParameter, view: ExplainView | None = None) -> str:
         return "your word: from the next launch on, which alone can change it"
     is_made = view.mode == "auto" or view.settings.get(each.name) == each.value
     return "your word: made" if is_made else f"your word: proposed, for --mode {view.mode} changes nothing"
-
-
-def gain_text(each: DerivedParameter) -> str:
-    """Return the expected gain with its uncertainty; empty where none is expected."""
-    if not each.gain_s:
-        return ""
-    return f"{seconds_text(each.gain_s)} of the whole job, give or take {seconds_text(each.gain_sd_s)}"
 
 
 def _asked_for(view: ExplainView, about: str) -> tuple[list[IntentView], set[str]]:
@@ -118,22 +110,14 @@ def _intents_of(name: str, view: ExplainView) -> set[str]:
     return derived | ({_INTENT_OF[name]} if name in _INTENT_OF else set())
 
 
-def _heading(intent: IntentView) -> str:
-    return f"Intent {intent.number}: {intent.name}" if intent.number else f"Intent: {intent.name}"
-
-
 def _intent(intent: IntentView, view: ExplainView) -> dict[str, str]:
     until = f", until {intent.end_s - view.start_s:.1f} s" if 0 < view.start_s <= intent.end_s else ""
     window = f" over {intent.window_s:.1f} s{until}" if intent.window_s or until else ""
     seen = f"{intent.count} x {intent.source}{window}" if intent.count else "nothing yet"
     names = sorted({each.name for each in view.parameters if each.intent == intent.name})
     names += sorted(name for name, which in _INTENT_OF.items() if which == intent.name and name not in names)
-    return {
-        "meaning": intent.sentence,
-        "evidence": seen,
-        "confidence": intent.confidence,
-        "sets": ", ".join(names),
-    }
+    rows = {"meaning": intent.sentence, "evidence": seen}
+    return rows | {"confidence": intent.confidence, "sets": ", ".join(names)}
 
 
 def _parameter(name: str, view: ExplainView) -> dict[str, str]:
@@ -168,6 +152,7 @@ def _value(name: str, view: ExplainView) -> str:
 
 def _derived(each: DerivedParameter, view: ExplainView) -> dict[str, str]:
     value = "its lines" if each.value is None else value_text(each.value)
+    gain = f"{seconds_text(each.gain_s)} of the whole job, give or take {seconds_text(each.gain_sd_s)}"
     return {
         "follows": f"{value}, from {each.intent}" if each.is_wanted else "",
         "standing": standing(each, view),
@@ -175,7 +160,7 @@ def _derived(each: DerivedParameter, view: ExplainView) -> dict[str, str]:
         "inputs": "\n".join(each.inputs),
         "bound": each.clipped,
         "source": each.source,
-        "expected gain": gain_text(each),
+        "expected gain": gain if each.gain_s else "",
         "acts": f"{each.phase}; one value for the {each.scope}; changes: {each.change}",
         "config file": "\n".join(each.lines),
     }
@@ -192,7 +177,6 @@ def _decisions(name: str, view: ExplainView) -> Iterator[str]:
     begin_s = view.start_s or (view.decisions[0].time_s if view.decisions else 0.0)
     for each in view.decisions:
         if name in each.changes:
-            only: Values = {name: each.changes[name]}
-            what = transitions_text(each.previous, only)
-            word = VERDICTS[each.verdict].word
-            yield f"at {each.time_s - begin_s:.1f} s {word}: {what}, by {each.rule!r}: {each.because}"
+            what = transitions_text(each.previous, {name: each.changes[name]})
+            at, word = f"at {each.time_s - begin_s:.1f} s", VERDICTS[each.verdict].word
+            yield f"{at} {word}: {what}, by {each.rule!r}: {each.because}"

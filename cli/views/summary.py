@@ -1,6 +1,7 @@
 """The result of a job in a few lines, as `scrtune run` prints them: no tables, whose library takes time."""
 
 import shlex
+from collections.abc import Iterator
 
 from ...daemon.views import UNREAD, SavingsView, StatusView
 from ...intents.events import Values
@@ -15,20 +16,19 @@ def summary(view: StatusView) -> list[str]:
         f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [
-        f"job {view.job_id}: {tuned}",
-        *savings(view.savings),
-        *interval(view.savings),
-        *advice(view.savings),
-        f"observation: {view.observation.sentence()}",
-        f"why: scrtune explain --job-id {view.job_id}",
-    ]
+    lines = [f"job {view.job_id}: {tuned}", *savings(view.savings), *_settings(view.savings)]
+    lines.append(f"observation: {view.observation.sentence()}")
+    lines.append(f"why: scrtune explain --job-id {view.job_id}")
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
         if not view.engine:
             lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
-    lines += filter(None, [view.pace, journal_gaps(view), unread(view)])
+    lines += filter(None, [view.pace, journal_gaps(view)])
+    if count := view.counters.lost.get(UNREAD, 0):
+        lines.append(
+            f"the daemon had no time for the last {count_text(count, 'message')}; no account has them"
+        )
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
@@ -57,16 +57,12 @@ def savings(view: SavingsView) -> list[str]:
     ]
 
 
-def interval(view: SavingsView) -> list[str]:
-    """Return the checkpoint interval, if scrtune chose it."""
-    return [f"checkpoint interval chosen: {_assigned(view.interval)}"] if view.interval else []
-
-
-def advice(view: SavingsView) -> list[str]:
-    """Return what follows from the intents, and was not tried."""
-    if not view.advised:
-        return []
-    return [f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"]
+def _settings(view: SavingsView) -> Iterator[str]:
+    """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried."""
+    if view.interval:
+        yield f"checkpoint interval chosen: {_assigned(view.interval)}"
+    if view.advised:
+        yield f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"
 
 
 def _assigned(values: Values) -> str:
@@ -81,16 +77,6 @@ def journal_gaps(view: StatusView) -> str:
     return (
         f"{count_text(view.journal_lost, 'event')} could not be written to the journal{why};"
         " whatever is shown of this job after its end misses them"
-    )
-
-
-def unread(view: StatusView) -> str:
-    """Return how much of what the application had sent was not taken in at the end; empty when all was."""
-    count = view.counters.lost.get(UNREAD, 0)
-    return (
-        f"the daemon had no time for the last {count_text(count, 'message')}; no account has them"
-        if count
-        else ""
     )
 
 

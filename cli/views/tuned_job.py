@@ -1,20 +1,22 @@
 """What the page of a job says beside its account: its settings and why, its intents, what to run it with."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from ...daemon.views import ExplainView, SavingsView, explain_view, status_view
+from ...daemon.views import ExplainView, StatusView, explain_view, status_view
 from ...goodput.interval.model import IntervalError
 from ...goodput.interval.recommend import Outlook
 from ...intents.events import Value
 from ...intents.rules.explain import why_nothing
 from ...scr_config.render import RenderError, environment_text
-from ..job_record import JobRecord
+from ..jobs import state as job_state
+from ..jobs.record import JobRecord
 from .interval import inputs, outlook
 
 
-class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
+class SettingRow(NamedTuple):
     """A parameter: the user's value and its origin, the active value, and why it has not the best `other`.
 
     What scrtune does not change has no reason.
@@ -29,21 +31,19 @@ class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with a daemon: what explains its settings, and what they saved."""
+    """A job with a daemon: what explains its settings, what they saved, and which nodes it has."""
 
     explain: ExplainView
-    savings: SavingsView
+    status: StatusView
 
     @property
     def settings(self) -> Iterator[SettingRow]:
         """Yield the parameters, with the reasons of those that scrtune may change."""
         found, levers = self.explain, {each.name: each for each in self.explain.levers}
         for name, active in found.settings.items():
-            row = SettingRow(
-                name=name, own=found.baseline.get(name), source=found.sources.get(name, ""), active=active
-            )
-            lever = levers.get(name)
-            yield msgspec.structs.replace(row, other=lever.other, why=lever.why) if lever else row
+            own, source, lever = found.baseline.get(name), found.sources.get(name, ""), levers.get(name)
+            reason = (lever.other, lever.why) if lever else ()
+            yield SettingRow(name, own, source, active, *reason)
 
     @property
     def unchanged(self) -> str:
@@ -63,7 +63,7 @@ class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
     def environment(self) -> str:
         """What a shell needs to run the next job with what was found, or proposed; empty if nothing was."""
         try:
-            return environment_text(self.savings.for_good, "sh")
+            return environment_text(self.status.savings.for_good, "sh")
         except RenderError:
             return ""
 
@@ -73,8 +73,10 @@ def tuned_job(job: JobRecord) -> TunedJob | None:
     pipeline = job.pipeline
     if pipeline is None or pipeline.job is None:
         return None
-    savings = status_view(pipeline, job.now, job_id=job.name, host="").savings
-    return TunedJob(explain=explain_view(pipeline), savings=savings)
+    status = status_view(pipeline, job.now, job_id=job.name, host="")
+    if job.paths is not None:  # only its daemon knows which nodes it hears
+        status = msgspec.structs.replace(status, cluster=job_state.status(job.paths).cluster)
+    return TunedJob(explain=explain_view(pipeline), status=status)
 
 
 def outlook_of(job: JobRecord) -> Outlook | None:

@@ -83,15 +83,10 @@ def _signed(gain: Gain) -> tuple[str, float, float, float]:
 
 def tuner_changes(decisions: Sequence[Decision], gains: Sequence[GainView]) -> tuple[TunerChange, ...]:
     """Return one change for each decision, oldest first; a trial and the decision that ended it are one."""
-    found = {view.generation: view.gain for view in gains}
+    found = {(view.generation, Verdict.TRIAL): view.gain for view in gains}
     return tuple(
-        TunerChange(
-            number=number,
-            decision=decision,
-            ended=ended,
-            gain=found.get(decision.generation) if decision.verdict is Verdict.TRIAL else None,
-        )
-        for number, (decision, ended) in enumerate(_joined(decisions), start=1)
+        TunerChange(number=number, decision=each, ended=end, gain=found.get((each.generation, each.verdict)))
+        for number, (each, end) in enumerate(_joined(decisions), start=1)
     )
 
 

@@ -59,8 +59,7 @@ class FollowedFile:
         self._counts = counts
         self._reclaim = reclaim
         self._fd = self._open()
-        status = os.fstat(self._fd)
-        self.key = (status.st_dev, status.st_ino)
+        self.key = file_key(os.fstat(self._fd))
         self.offset = 0
         self._punched = KEPT_BYTES
         self._in_skipped_line = False
@@ -130,7 +129,12 @@ class FollowedFile:
     def reclaim(self) -> None:
         """Punch the part that was read out of the file, whose size stays, if it is worth it."""
         if self._reclaim and self.offset - self._punched >= RECLAIM_STEP_BYTES:
-            self._punch(self.offset // _PAGE_BYTES * _PAGE_BYTES)
+            end = self.offset // _PAGE_BYTES * _PAGE_BYTES
+            try:
+                _punch_hole(self._fd, self._punched, end - self._punched)
+                self._punched = end
+            except OSError as error:
+                self._cannot_reclaim(error)
 
     def skip_to(self, target: int) -> None:
         """Skip the lines before `target`, and the one it cuts. Every line skipped is counted."""
@@ -151,16 +155,14 @@ class FollowedFile:
     def _read(self, most_bytes: int) -> bytes:
         return os.pread(self._fd, most_bytes, self.offset)
 
-    def _punch(self, end: int) -> None:
-        try:
-            _punch_hole(self._fd, self._punched, end - self._punched)
-            self._punched = end
-        except OSError as error:
-            self._cannot_reclaim(error)
-
     def _cannot_reclaim(self, error: OSError) -> None:
         self._reclaim = False
         self._counts.reclaim_error = f"{self.path}: {error.strerror}"
+
+
+def file_key(status: os.stat_result) -> str:
+    """Return the name of a file that it keeps when it is renamed: its device and inode."""
+    return f"{status.st_dev}:{status.st_ino}"
 
 
 def _punch_hole(fd: int, offset: int, length: int) -> None:

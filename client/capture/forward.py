@@ -11,15 +11,15 @@ import stat
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from ...scr_config.files import write_atomic
-from .digest_sender import LINGER_S, DigestSender
-from .follow import FollowedFile, ForwardCounts, Look
+from .digest_sender import DigestSender
+from .follow import FollowedFile, ForwardCounts, Look, file_key
 from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
@@ -41,8 +41,8 @@ _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
 class _TraceFile(FollowedFile):
     """A file, and its state at the last scan (times of :func:`time.monotonic`)."""
 
-    def __init__(self, path: Path, counts: ForwardCounts, now_s: float, *, reclaim: bool) -> None:
-        super().__init__(path, counts, reclaim=reclaim)
+    def __init__(self, path: Path, counts: ForwardCounts, now_s: float) -> None:
+        super().__init__(path, counts, reclaim=True)
         self.seen = Look(0, deleted=False)
         self.changed_s = now_s
 
@@ -63,9 +63,9 @@ class Forwarder:
     Files of all processes are followed, also those that appear later. One that is deleted is read to its end
     first, one that is renamed or replaced is followed on, one that is truncated is read from its start again.
     When the sink has no room the lines wait in the files; only when a file lags by more than
-    `lag_limit_bytes` is its older part skipped, down to half of that, and counted. With `reclaim` the part
-    that was sent is punched out of the files, but for their beginning. A forwarder that is started anew goes
-    on where the one before it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
+    `lag_limit_bytes` is its older part skipped, down to half of that, and counted. What was sent is punched
+    out of the files, but for their beginning. A forwarder that is started anew goes on where the one before
+    it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
     """
 
     def __init__(
@@ -75,19 +75,17 @@ class Forwarder:
         *,
         lag_limit_bytes: int = LAG_LIMIT_BYTES,
         deleted_quiet_s: float = DELETED_QUIET_S,
-        reclaim: bool = False,
     ) -> None:
         self._directory = log_prefix.absolute().parent
         self._name_start = f"{log_prefix.name}-"
         self._lag_limit_bytes = lag_limit_bytes
         self._deleted_quiet_s = deleted_quiet_s
-        self._reclaim = reclaim
         self.counts = ForwardCounts()
         self._sink = sink
         self._is_blocked = self._is_behind = self._is_unsent = False
         self._mark = log_prefix.absolute().with_name(f"{log_prefix.name}.sent")
         self._sent_before = _marked_offsets(self._mark)
-        self._followed: dict[tuple[int, int], _TraceFile] = {}
+        self._followed: dict[str, _TraceFile] = {}
         self._hot: deque[_TraceFile] = deque()
         self._compressed: set[str] = set()
         self._started_s = time.monotonic()
@@ -134,7 +132,7 @@ class Forwarder:
         if not self._sink.send(self.counts.dropped, final=final):
             return False
         self._is_unsent = False
-        offsets = {_mark_key(file.key): file.offset for file in self._followed.values()}
+        offsets = {file.key: file.offset for file in self._followed.values()}
         with suppress(OSError):  # without the mark a later forwarder repeats them
             write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
         for file in self._followed.values():
@@ -155,15 +153,11 @@ class Forwarder:
         while not self._send(final=True) and time.monotonic() < deadline_s:
             time.sleep(RETRY_S)
 
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and sink, waiting `linger_s` at most for what is under way."""
+    def close(self) -> None:
+        """Close files and sink."""
         for file in list(self._followed.values()):
             self._let_go(file)
-        self._sink.close(linger_s)
-
-    def lag_bytes(self) -> int:
-        """Return the bytes that are in the files and not sent."""
-        return sum(file.look().size_bytes - file.offset for file in self._followed.values())
+        self._sink.close()
 
     def scan(self) -> None:
         """Look for files that are new, deleted, truncated, grown or too far behind."""
@@ -180,8 +174,8 @@ class Forwarder:
         took_s = time.monotonic() - started_s
         self._next_scan_s = started_s + max(LOOK_INTERVAL_S, took_s / _SCAN_SHARE)
 
-    def _listed(self) -> Iterator[tuple[Path, tuple[int, int]]]:
-        """Yield the regular files that match, with device and inode. The directory may appear later."""
+    def _listed(self) -> Iterator[tuple[Path, str]]:
+        """Yield the regular files that match, with their keys. The directory may appear later."""
         with suppress(OSError), os.scandir(self._directory) as entries:
             for entry in entries:
                 if not entry.name.startswith(self._name_start):
@@ -193,11 +187,11 @@ class Forwarder:
                     with suppress(OSError):  # gone between the two calls
                         status = entry.stat()
                         if stat.S_ISREG(status.st_mode):
-                            yield Path(entry.path), (status.st_dev, status.st_ino)
+                            yield Path(entry.path), file_key(status)
 
     def _follow(self, path: Path, now_s: float) -> None:
         try:
-            file = _TraceFile(path, self.counts, now_s, reclaim=self._reclaim)
+            file = _TraceFile(path, self.counts, now_s)
         except FileNotFoundError:
             return
         except OSError:
@@ -208,7 +202,7 @@ class Forwarder:
             return
         self._followed[file.key] = file
         try:
-            for lines in file.go_on_at(self._sent_before.pop(_mark_key(file.key), 0)):
+            for lines in file.go_on_at(self._sent_before.pop(file.key, 0)):
                 self._sink.learn(lines)
         except OSError:
             self._give_up(file)
@@ -263,12 +257,8 @@ class Forwarder:
         return not rest or self._take(file, rest) > 0
 
 
-def _mark_key(key: tuple[int, int]) -> str:
-    return ":".join(map(str, key))
-
-
 def _marked_offsets(mark: Path) -> dict[str, int]:
-    """Return the offsets kept in `mark`, of files by device and inode; none when there are none."""
+    """Return the offsets kept in `mark`, of files by their keys; none when there are none."""
     try:
         return msgspec.json.decode(mark.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0)]])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -288,16 +278,13 @@ def forward(
     What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
-    with ExitStack() as stack:
-        forwarder = Forwarder(log_prefix, DigestSender(endpoint, tiers), reclaim=True)
-        stack.callback(forwarder.close)
+    with closing(Forwarder(log_prefix, DigestSender(endpoint, tiers))) as forwarder:
         if events_file is None:
             forwarder.run(ended)
-            return forwarder.counts
-        library = LibraryForwarder(events_file, endpoint, forwarder.counts)
-        stack.callback(library.close)
-        forwarder.run(ended, library.look)
-        library.drain()
+        else:
+            with closing(LibraryForwarder(events_file, endpoint, forwarder.counts)) as library:
+                forwarder.run(ended, library.look)
+                library.drain()
         return forwarder.counts
 
 

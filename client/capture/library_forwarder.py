@@ -1,24 +1,20 @@
 """What the preloaded library writes, and SCR to its log, pushed to the daemon as events."""
 
 import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from math import inf
 from pathlib import Path
 
 from ...intents.events import Event
 from ...scr_config.files import write_atomic
 from ..scr_log.library_events import LibraryEvents
-from ..transport.sender import host_name
-from .digest_sender import LINGER_S, forwarding_socket
+from .event_queue import EventQueue
 from .follow import ForwardCounts
 
 DRAIN_LIMIT_S = 2.0
 RETRY_S = 0.005
 LOOK_INTERVAL_S = 0.1
-_EVENTS_AN_ENVELOPE = 64
 
 
 class LibraryForwarder:
@@ -35,9 +31,8 @@ class LibraryForwarder:
         self._mark = events_file.with_name(f"{events_file.name}.sent")
         self._sent_until_s = self._last_s = _marked_s(self._mark)
         self._is_new = self._sent_until_s == -inf
-        self._socket = forwarding_socket(endpoint, f"library:{host_name()}")
+        self._queue = EventQueue(endpoint, "library")
         self._next_look_s = 0.0
-        self._waiting: deque[Event] = deque()
 
     def look(self) -> None:
         """Do a round when it is time for one: outputs are far rarer than the lines of a trace."""
@@ -47,26 +42,28 @@ class LibraryForwarder:
 
     def poll(self) -> bool:
         """Do one round: read new events and send them. Return whether some wait, or more may come."""
-        before = self.counts.events
-        if not self._waiting:
-            self._waiting.extend(self._new_events())
-        if self._waiting and self._send():
-            with suppress(OSError):  # without the mark a later forwarder repeats them
-                write_atomic(self._mark, f"{self._last_s!r}\n".encode(), durable=False)
+        waiting = self._queue.waiting
+        if not waiting:
+            waiting.extend(self._new_events())
+        if before := len(waiting):
+            if self._queue.send():
+                with suppress(OSError):  # without the mark a later forwarder repeats them
+                    write_atomic(self._mark, f"{self._last_s!r}\n".encode(), durable=False)
+            self.counts.events += before - len(waiting)
         self.counts.events_garbage = self._library.garbage
-        return bool(self._waiting) or self.counts.events > before
+        return before > 0
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Send all there is, or as much as `limit_s` allows."""
         deadline_s = time.monotonic() + limit_s
         while self.poll() and time.monotonic() < deadline_s:
-            if self._waiting:
+            if self._queue.waiting:
                 time.sleep(RETRY_S)
 
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and socket, waiting `linger_s` at most for envelopes under way."""
+    def close(self) -> None:
+        """Close files and queue."""
         self._library.close()
-        self._socket.close(linger_s)
+        self._queue.close()
 
     def _new_events(self) -> Iterator[Event]:
         """Yield the events since the last call, without those that an earlier forwarder has sent.
@@ -82,16 +79,6 @@ class LibraryForwarder:
                 yield event
             else:
                 self.counts.events_repeated += 1
-
-    def _send(self) -> bool:
-        """Send all that waits, as far as there is room; return whether it was all."""
-        while events := tuple(islice(self._waiting, _EVENTS_AN_ENVELOPE)):
-            if not self._socket.push(events=events):
-                return False
-            self.counts.events += len(events)
-            for _ in events:
-                self._waiting.popleft()
-        return True
 
 
 def _time_of(event: Event) -> float | None:

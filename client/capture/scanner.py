@@ -1,4 +1,4 @@
-"""The scanner of trace lines in libscrtune.so (native/scan_calls.c), for :class:`.TraceDecoder`."""
+"""The scanner of trace lines in libscrtune.so (native/scan/scan.c), for :class:`.TraceDecoder`."""
 
 import ctypes
 from array import array
@@ -19,7 +19,7 @@ _NO_PLACE = 65_535
 _MAX_SOURCES = 65_536
 _GENERATIONS = 5
 
-# the structures of native/scan.h
+# the structures of native/scan/scan.h
 _END, _ODD, _PROCESS, _CALL, _FULL = range(5)
 _SUM = Struct("@IIqqQQQQQQBB6x")
 _SEEN = Struct("@QQIxxxx")

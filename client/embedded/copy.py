@@ -96,6 +96,11 @@ class CopyThreads:
         """Return when all threads ended."""
         self._ended.wait()
 
+    def check(self) -> None:
+        """Raise :class:`OSError` if any of them failed."""
+        if self.error is not None:
+            raise OSError(str(self.error) or type(self.error).__name__) from self.error
+
     def _work(self) -> None:
         failure: Exception | None = None
         try:

@@ -16,7 +16,7 @@ from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
 from .launch import Launch, launch
-from .output import OpenOutput
+from .output import OpenOutput, over_ranks
 from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
@@ -35,8 +35,8 @@ class EmbeddedEngine:
         self._comm = comm.Dup()
         found = launch(self._comm, config)
         self._ranks = RankGroup(self._comm, found.node_of)
-        if refused := self._ranks.attempt(self._node_cache(found).check):
-            self._ranks.warn(f"nothing is cached, the job goes on as with SCR_CACHE_BYPASS=1: {refused}")
+        bypassed = "nothing is cached, the job goes on as with SCR_CACHE_BYPASS=1"
+        if not self._ranks.attempt(self._node_cache(found).check, bypassed):
             found = found.without_cache()
         self._resolved = found.resolved
         self._settings = found.resolved.settings
@@ -201,14 +201,15 @@ class EmbeddedEngine:
                 self._flusher.wait()
             self._evict(restart.dataset)
             self._change_index(lambda: self._prefix.mark_failed(restart.dataset))
-        return RestartCompleted(
+        own = RestartCompleted(
             dataset=restart.dataset,
             name=restart.name,
-            start_s=self._comm.allreduce(self._search_s, op=MPI.MIN),
-            end_s=self._comm.allreduce(time.time(), op=MPI.MAX),
+            start_s=self._search_s,
+            end_s=time.time(),
             source=restart.source,
             valid=all_valid,
         )
+        return over_ranks(self._comm, own)
 
     def should_exit(self) -> bool:
         """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides."""
@@ -292,14 +293,12 @@ class EmbeddedEngine:
             self._evict(dataset)
 
     def _open_in_cache(self, dataset: int) -> bool:
-        problem = self._ranks.attempt(lambda: self._cache.create(dataset))
+        failure = "the cache cannot be used, this dataset goes to the prefix directory"
+        is_open = self._ranks.attempt(lambda: self._cache.create(dataset), failure)
         self._cached.add(dataset)
-        if problem:
-            self._ranks.warn(
-                f"the cache cannot be used, this dataset goes to the prefix directory: {problem}"
-            )
+        if not is_open:
             self._evict(dataset)
-        return not problem
+        return is_open
 
     def _latest_unflushed(self) -> FileMap | None:
         """Return the newest checkpoint that all ranks have in the cache, None if it is flushed already."""
@@ -313,8 +312,7 @@ class EmbeddedEngine:
 
     def _change_index(self, change: Callable[[], None]) -> None:
         """Let rank 0 change the index of the prefix directory; a failure is reported, and no more."""
-        if problem := self._ranks.attempt_on_rank0(change):
-            self._ranks.warn(f"the index of the prefix directory could not be written: {problem}")
+        self._ranks.attempt(change, "the index of the prefix directory could not be written", on=0)
 
     def _relative(self, name: str) -> str:
         """Return `name` relative to the prefix directory. Raises EngineError for a file elsewhere."""

@@ -10,6 +10,7 @@ from ...goodput.events import FlushCompleted
 from ..engine import OutputFlags
 from .cache import FileMap, NodeCache
 from .copy import Copy, CopyThreads
+from .output import over_ranks
 from .prefix_index import IndexEntry, Prefix, PrefixFile, RankSummary
 from .settings import Levers
 from .topology import RankGroup
@@ -84,38 +85,34 @@ class Flusher:
             files = [self._prefix.sync_written(file.name) for file in filemap.own_files]
             self._prefix.write_summary(RankSummary.of(filemap, files))
 
-        return self._note(filemap, levers, self._ranks.attempt(publish))
+        return self._ranks.attempt(publish, _missing(filemap)) and self._note(filemap, levers)
 
     def _settle(self, under_way: _UnderWay) -> None:
         """All ranks have ended: note the dataset, and record how it went."""
         self._under_way = None
         threads, filemap = under_way.threads, under_way.filemap
-        error = "" if threads.error is None else str(threads.error) or type(threads.error).__name__
-        mine = (threads.start_s, threads.end_s, threads.bytes, threads.count, error)
-        parts = self._ranks.comm.allgather(mine)
-        starts, ends, sizes, counts, errors = zip(*parts, strict=True)
-        valid = self._note(filemap, under_way.levers, next(filter(None, errors), ""))
-        self._finished.append(
-            FlushCompleted(
-                dataset=filemap.dataset,
-                start_s=min(starts),
-                end_s=max(ends),
-                generation=filemap.generation,
-                asynchronous=under_way.asynchronous,
-                bytes=sum(sizes),
-                threads=max(counts),
-                valid=valid,
-            )
+        is_copied = self._ranks.attempt(threads.check, _missing(filemap))
+        own = FlushCompleted(
+            dataset=filemap.dataset,
+            start_s=threads.start_s,
+            end_s=threads.end_s,
+            generation=filemap.generation,
+            asynchronous=under_way.asynchronous,
+            bytes=threads.bytes,
+            threads=threads.count,
+            valid=is_copied and self._note(filemap, under_way.levers),
         )
+        self._finished.append(over_ranks(self._ranks.comm, own))
 
-    def _note(self, filemap: FileMap, levers: Levers, problem: str) -> bool:
-        """Write the index unless there is a `problem`, and move the window of SCR_PREFIX_SIZE."""
+    def _note(self, filemap: FileMap, levers: Levers) -> bool:
+        """Write the index, and move the window of SCR_PREFIX_SIZE; False when that failed."""
 
         def publish() -> None:
             self._prefix.publish(IndexEntry.of(filemap))
             self._prefix.keep_newest(levers.prefix_size, exempt=OutputFlags.OUTPUT)
 
-        problem = problem or self._ranks.attempt_on_rank0(publish)
-        if problem:
-            self._ranks.warn(f"{filemap} is not in the prefix directory: {problem}")
-        return not problem
+        return self._ranks.attempt(publish, _missing(filemap), on=0)
+
+
+def _missing(filemap: FileMap) -> str:
+    return f"{filemap} is not in the prefix directory"

@@ -1,16 +1,36 @@
-"""The output that is open, and its costs when it is closed."""
+"""The output that is open, and its costs when it is closed; what the slowest rank felt of an event."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from mpi4py import MPI
 
-from ...goodput.events import OutputCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ..engine import OutputFlags
 from .cache import CachedFile, FileMap
 from .settings import Levers
+
+_Event = TypeVar("_Event", OutputCompleted, FlushCompleted, RestartCompleted)
+_OVER_RANKS: dict[str, Callable[[list[Any]], Any]] = {
+    "start_s": min,
+    **dict.fromkeys(("end_s", "write_s", "encode_s", "flush_s", "wait_s", "threads"), max),
+    **dict.fromkeys(("bytes", "files"), sum),
+}
+
+
+def over_ranks(comm: MPI.Intracomm, own: _Event) -> _Event:
+    """Return what all ranks together felt, this one as in `own`. Collective."""
+    every = comm.allgather(own)
+    together = {
+        name: _OVER_RANKS[name]([getattr(each, name) for each in every])
+        for name in own.__struct_fields__
+        if name in _OVER_RANKS
+    }
+    return msgspec.structs.replace(own, **together)
 
 
 @dataclass
@@ -60,36 +80,24 @@ class OpenOutput:
     ) -> OutputCompleted:
         """Return the output as its slowest rank felt it; collective over `comm`."""
         files = () if written is None else written.own_files
-        mine = (
-            self.entered_s,
-            flushed_s,
-            sum(file.size for file in files),
-            len(files),
-            self.completed_s - self.opened_s,
-            self.encoded_s - self.agreed_s,
-            flushed_s - self.encoded_s - self.flush_wait_s,
-            self.wait_s + self.flush_wait_s,
-            tuple(self.files),
-        )
-        parts = comm.allgather(mine)
-        starts, ends, sizes, counts, writes, encodes, flushes, waits, names = zip(*parts, strict=True)
-        every = list(chain.from_iterable(names))
-        return OutputCompleted(
+        every = list(chain.from_iterable(comm.allgather(tuple(self.files))))
+        own = OutputCompleted(
             dataset=self.draft.dataset,
             name=self.draft.name,
-            start_s=min(starts),
-            end_s=max(ends),
+            start_s=self.entered_s,
+            end_s=flushed_s,
             generation=self.draft.generation,
             checkpoint=self.draft.checkpoint > 0,
             valid=valid,
-            bytes=sum(sizes),
-            files=sum(counts),
-            write_s=max(writes),
-            encode_s=max(encodes),
+            bytes=sum(file.size for file in files),
+            files=len(files),
+            write_s=self.completed_s - self.opened_s,
+            encode_s=self.encoded_s - self.agreed_s,
             # a cached dataset whose flush is not due was not flushed, and must not look as if it had been
-            flush_s=max(flushes) if flush_due or self.bypass else 0.0,
-            wait_s=max(waits),
+            flush_s=flushed_s - self.encoded_s - self.flush_wait_s if flush_due or self.bypass else 0.0,
+            wait_s=self.wait_s + self.flush_wait_s,
             flush_due=flush_due,
             # the parts that ranks write of one file are in several caches, and no flush joins them
             shared_files=len(set(every)) < len(every) if every else None,
         )
+        return over_ranks(comm, own)

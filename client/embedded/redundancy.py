@@ -208,10 +208,8 @@ class Encoder:
         """Encode this rank's files and record them; return None when a rank could not record its own."""
         comm = self._set_of(levers)
         filemap = mine if comm is None else self._encode(mine, comm, levers)
-        problem = self.ranks.attempt(lambda: self.cache.write(filemap))
-        if problem:
-            self.ranks.warn(f"{mine} is lost, the cache cannot record it: {problem}")
-        return None if problem else filemap
+        failure = f"{mine} is lost, the cache cannot record it"
+        return filemap if self.ranks.attempt(lambda: self.cache.write(filemap), failure) else None
 
     def free(self) -> None:
         """Free the communicators of the sets."""
@@ -223,10 +221,8 @@ class Encoder:
         members, files = zip(*comm.allgather((mine.rank, mine.own_files)), strict=True)
         filemap = msgspec.structs.replace(mine, scheme=levers.scheme, members=members, files=files)
         member = Member.of(comm, self.cache, filemap, levers.mpi_buffer_bytes)
-        problem = self.ranks.attempt(lambda: encode_set(levers.scheme, member))
-        if not problem:
+        if self.ranks.attempt(lambda: encode_set(levers.scheme, member), f"{mine} stays without redundancy"):
             return filemap
-        self.ranks.warn(f"{mine} stays without redundancy: {problem}")
         with suppress(OSError):
             member.redundancy.unlink()
         return mine

@@ -93,11 +93,9 @@ class Finder:
             if filemap.place in lost:
                 self.cache.write(filemap)
 
-        problem = self.ranks.attempt(restore)
+        is_restored = self.ranks.attempt(restore, f"{filemap} could not be rebuilt")
         comm.Free()
-        if problem:
-            self.ranks.warn(f"{filemap} could not be rebuilt: {problem}")
-        return not problem
+        return is_restored
 
     def _in_prefix(self, entry: IndexEntry) -> RestartPoint | None:
         """Verify a dataset of the prefix directory together; another number of ranks may have written it."""

@@ -61,13 +61,16 @@ class RankGroup:
         """Return whether this is the first rank of its node."""
         return self.node_of.index(self.node) == self.comm.rank
 
-    def attempt(self, action: Callable[[], object]) -> str:
-        """Run `action` on every rank; return the text of any rank's OSError, or an empty text. Collective."""
-        return next(filter(None, self.comm.allgather(_error_of(action))), "")
+    def attempt(self, action: Callable[[], object], failure: str, *, on: int | None = None) -> bool:
+        """Run `action` on every rank, or on the rank `on` alone; return whether that raised no OSError.
 
-    def attempt_on_rank0(self, action: Callable[[], object]) -> str:
-        """Run `action` on rank 0 alone; return as :meth:`attempt`. Collective."""
-        return str(self.comm.bcast(_error_of(action) if self.comm.rank == 0 else ""))
+        Rank 0 reports one of them, as the reason for `failure`. Collective.
+        """
+        error = _error_of(action) if on in (None, self.comm.rank) else ""
+        problem = next(filter(None, self.comm.allgather(error)), "")
+        if problem:
+            self.warn(f"{failure}: {problem}")
+        return not problem
 
     def warn(self, text: str) -> None:
         """Write `text` to standard error if this is rank 0. Not collective."""

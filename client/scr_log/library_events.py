@@ -114,7 +114,7 @@ class LibraryEvents:
         started = [line for line in lines if isinstance(line, Started)]
         for line in started:
             self._follow_log(line)
-        logged: list[Event] = list(self._joiner.records(self.log.take() if self.log else ()))
+        logged: list[Event] = list(self._joiner.records(self.log.records() if self.log else ()))
         said = [event for line in lines for event in self._events(line)]
         settled = self._joiner.records(())
         # what was logged is of the run that has begun
@@ -167,7 +167,9 @@ class LibraryEvents:
             case Flushed():
                 self._joiner.flushed(line)
             case Restart():
-                yield self._restart(line)
+                completed = self._joiner.restart(line)
+                self._steps.resumed_at(completed)
+                yield completed
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
             case Refused():
@@ -175,12 +177,6 @@ class LibraryEvents:
             case Ended():
                 yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)
-
-    def _restart(self, line: Restart) -> Event:
-        completed = self._joiner.restart(line)
-        if completed.valid and completed.dataset:
-            self._steps.resumed(completed.dataset, completed.end_s)
-        return completed
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -153,35 +154,32 @@ class Tail:
         return self._file
 
 
-class ScrLog:
+class ScrLog(Tail):
     """What is appended to SCR's log, from the START of this run on.
 
-    In a log that is there at the first :meth:`take`, that is the last START not later than `since_s` (epoch
+    In a log that is there at the first look, that is the last START not later than `since_s` (epoch
     seconds; None: any). A later or truncated log is read from its beginning. Lines of other jobs than that
     START's are left out. Nothing here raises; the memory and the work of one take are bounded.
     """
 
     def __init__(self, path: Path, since_s: float | None = None, search_block_bytes: int = 1 << 20) -> None:
-        self.path = path
+        super().__init__(path, self._start_of_run)
         self._since_s = since_s
         self._search_block_bytes = search_block_bytes
         self._jobid: str | None = None
-        self._tail = Tail(path, self._begin)
 
-    def take(self) -> list[LogRecord]:
+    def records(self) -> list[LogRecord]:
         """Return the records since the last call, oldest first. What is beyond 1 MiB waits for the next."""
         taken: list[LogRecord] = []
-        for _ in range(_TAKES_AT_ONCE):
-            if not (part := self._tail.take()):
-                break
-            taken += self._records(part)
+        for part in islice(iter(self.take, b""), _TAKES_AT_ONCE):
+            for record in filter(None, map(parse_line, part.split(b"\n"))):
+                if self._jobid is None and record.name == "START":
+                    self._jobid = record.jobid
+                if self._jobid in (None, record.jobid):
+                    taken.append(record)
         return taken
 
-    def close(self) -> None:
-        """Let go of the file; a later :meth:`take` looks for it again."""
-        self._tail.close()
-
-    def _begin(self, size_bytes: int) -> int:
+    def _start_of_run(self, size_bytes: int) -> int:
         """Return where this run's START lies; the end of what is there, when it is not among it."""
         with self.path.open("rb") as file:
             tail = b""
@@ -197,13 +195,6 @@ class ScrLog:
                         return start + place
                 tail = block[:LONGEST_LINE_BYTES]
         return size_bytes
-
-    def _records(self, part: bytes) -> Iterator[LogRecord]:
-        for record in filter(None, map(parse_line, part.split(b"\n"))):
-            if self._jobid is None and record.name == "START":
-                self._jobid = record.jobid
-            if self._jobid in (None, record.jobid):
-                yield record
 
 
 def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:

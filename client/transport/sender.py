@@ -41,11 +41,9 @@ class EnvelopeSocket:
             self.close(0.0)
             raise
 
-    def push(self, *, lines: bytes = b"", events: Iterable[Event] = (), dropped: int = 0) -> bool:
+    def push(self, events: Iterable[Event] = (), *, dropped: int = 0) -> bool:
         """Send one envelope; return False when the queue is full."""
-        message = wire.encode(
-            sender=self.sender, sequence=self._sequence, dropped=dropped, lines=lines, events=events
-        )
+        message = wire.encode(sender=self.sender, sequence=self._sequence, dropped=dropped, events=events)
         try:
             self.socket.send(message, zmq.NOBLOCK)
         except zmq.Again:

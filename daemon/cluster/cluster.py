@@ -31,16 +31,7 @@ from ..views import ClusterView, MemberView
 from .keys import KeyFileError, job_keys
 from .lead import Changed, Lost, Membership
 from .link import Link
-from .messages import (
-    CLUSTER_VERSION,
-    Address,
-    Beat,
-    MessageError,
-    Reply,
-    decode_beat,
-    decode_reply,
-    encode,
-)
+from .messages import CLUSTER_VERSION, Address, Beat, MessageError, Reply, decode, encode
 from .mirror import Mirror, next_part
 from .peers import Peers, PeersError
 
@@ -194,7 +185,7 @@ class Cluster:
         for count, (peer, data) in enumerate(self._link.beats(), 1):
             self._beats, self._beat_bytes = self._beats + 1, self._beat_bytes + len(data)
             try:
-                beat = decode_beat(data, self._paths.job_id)
+                beat = decode(Beat, data, self._paths.job_id)
             except MessageError as error:
                 self._problem(str(error))
                 self._link.answer(peer, encode(self._reply()))  # its own version is what that one reads of it
@@ -206,7 +197,7 @@ class Cluster:
                 break
         for data in self._link.replies():
             try:
-                reply = decode_reply(data, self._paths.job_id)
+                reply = decode(Reply, data, self._paths.job_id)
             except MessageError as error:
                 self._problem(str(error))
                 continue

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -21,17 +22,6 @@ _UNSENT = 2  # beats that wait for a connection: an older one says nothing that 
 _RECONNECT_MS, _RECONNECT_LONGEST_MS = 100, 2000
 _REFUSALS = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 WRONG_KEY = "connections without this job's key"
-
-
-class _JobKey:
-    """Knows the one key that is let in."""
-
-    def __init__(self, public: bytes) -> None:
-        self._public = public
-
-    def callback(self, _domain: str, key: bytes) -> bool:
-        """Return whether a client with the public `key` is let in."""
-        return key == self._public
 
 
 class Link:
@@ -49,7 +39,9 @@ class Link:
         self.refused: Counter[str] = Counter()
         try:
             self._authenticator.start()
-            self._authenticator.configure_curve_callback("*", _JobKey(keys.public))
+            self._authenticator.configure_curve_callback(
+                "*", SimpleNamespace(callback=lambda _domain, key: key == keys.public)
+            )
             self._watch = self._others.get_monitor_socket(_REFUSALS)
             self._listen(address, port)
         except (zmq.ZMQError, OSError, RuntimeError):

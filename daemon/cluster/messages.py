@@ -110,8 +110,6 @@ Message = TypeVar("Message", Beat, Reply)
 
 _encoder = msgspec.msgpack.Encoder()
 _version_decoder = msgspec.msgpack.Decoder(_Versioned)
-_beat_decoder = msgspec.msgpack.Decoder(Beat)
-_reply_decoder = msgspec.msgpack.Decoder(Reply)
 _NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -120,21 +118,12 @@ def encode(message: Beat | Reply) -> bytes:
     return _encoder.encode(message)
 
 
-def decode_beat(data: bytes, job_id: str) -> Beat:
-    """Return a beat of `job_id`. Raises :class:`MessageError`."""
-    return _decoded(_beat_decoder, data, job_id)
-
-
-def decode_reply(data: bytes, job_id: str) -> Reply:
-    """Return a reply of `job_id`. Raises :class:`MessageError`."""
-    return _decoded(_reply_decoder, data, job_id)
-
-
-def _decoded(decoder: "msgspec.msgpack.Decoder[Message]", data: bytes, job_id: str) -> Message:
+def decode(kind: type[Message], data: bytes, job_id: str) -> Message:
+    """Return a message of `job_id` that is of this `kind`. Raises :class:`MessageError`."""
     try:
         if (version := _version_decoder.decode(data).version) != CLUSTER_VERSION:
             raise MessageError(f"messages of protocol version {version}, not {CLUSTER_VERSION}")
-        message = decoder.decode(data)
+        message = msgspec.msgpack.decode(data, type=kind)
     except _NOT_UNDERSTOOD as error:
         raise MessageError("messages that are none of this protocol") from error
     if message.job_id != job_id:

@@ -132,9 +132,3 @@ class Mirror:
             log.error("the last leader's state cannot be taken over: %s", error)
             return False
         return True
-
-    def forget(self) -> None:
-        """Remove the copies: this node leads, and its own journal is newer."""
-        for copy in self._copies.values():
-            with suppress(OSError):
-                copy.remove()

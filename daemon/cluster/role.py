@@ -2,53 +2,29 @@
 
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import zmq
 
 from ...goodput.events import OutputCompleted
 from ...intents.effects import Effect, RewriteConfig
 from ...intents.events import Event, LeaderChanged, SettingsObserved
-from ...intents.pipeline import Pipeline
 from ..options import DaemonOptions
 from ..views import ClusterView
 
 if TYPE_CHECKING:
+    from ..loop import Daemon
     from .cluster import Cluster
     from .lead import Changed
 
 log = logging.getLogger("scrtune.daemon")
 
 
-class Shell(Protocol):
-    """What a role needs of its daemon."""
-
-    @property
-    def pipeline(self) -> Pipeline:
-        """The state of the job on this node."""
-
-    @property
-    def journal_version(self) -> str:
-        """What tells the daemon's journal from the one that it was before it was packed."""
-
-    def now(self) -> float:
-        """Return epoch seconds, which may jump."""
-
-    def handle(self, event: Event) -> None:
-        """Take an event in."""
-
-    def publish(self) -> None:
-        """Publish the settings, if they are known and this daemon decides."""
-
-    def take_over(self) -> None:
-        """Go on from a journal that has come from another node."""
-
-
 class Role:
     """A daemon's role among those of its job."""
 
-    def __init__(self, options: DaemonOptions, shell: Shell) -> None:
-        self._options, self._shell = options, shell
+    def __init__(self, options: DaemonOptions, daemon: "Daemon") -> None:
+        self._options, self._daemon = options, daemon
         self._cluster: Cluster | None = None
         self._waiting: list[Event] = []
         self.decides = options.cluster is None
@@ -62,7 +38,7 @@ class Role:
     @property
     def job(self) -> SettingsObserved | None:
         """The job, as its rank 0 or the leader has described it."""
-        return self._shell.pipeline.job if self.decides or self._cluster is None else self._cluster.job
+        return self._daemon.pipeline.job if self.decides or self._cluster is None else self._cluster.job
 
     @property
     def is_waiting(self) -> bool:
@@ -96,25 +72,25 @@ class Role:
         self._cluster = joined(self._options.cluster, self._options.paths, poller)
         if self._cluster is None:
             self.decides = True
-            self._shell.publish()
+            self._daemon.publish()
         elif self._led_last:
-            term = self._shell.pipeline.leaders[-1].term
-            for changed in self._cluster.resume(term, self._shell.now()):
+            term = self._daemon.pipeline.leaders[-1].term
+            for changed in self._cluster.resume(term, self._daemon.clock()):
                 self._follow(self._cluster, changed)
 
     @property
     def _led_last(self) -> bool:
-        leaders = self._shell.pipeline.leaders
+        leaders = self._daemon.pipeline.leaders
         return bool(leaders) and leaders[-1].host == self._options.paths.host
 
     def turn(self) -> None:
         """Take in what the other nodes say, and what follows from their silence."""
         if (cluster := self._cluster) is None:
             return
-        cluster.journal_version = self._shell.journal_version
-        for news in cluster.turn(time.monotonic(), self._shell.now()):
+        cluster.journal_version = self._daemon.journal.version
+        for news in cluster.turn(time.monotonic(), self._daemon.clock()):
             if isinstance(news, Event):
-                self._shell.handle(news)
+                self._daemon.handle(news)
             else:
                 self._follow(cluster, news)
         waiting, self._waiting = self._waiting, []
@@ -124,15 +100,15 @@ class Role:
     def arrived(self, event: Event) -> None:
         """Take in what a process of this node says: what rank 0 does makes this node the leader."""
         if (cluster := self._cluster) is None:
-            self._shell.handle(event)
+            self._daemon.handle(event)
             return
         if isinstance(event, SettingsObserved | OutputCompleted) and not self._waiting:
             changed = cluster.heard(
                 begins=isinstance(event, SettingsObserved),
-                has_state=self._shell.pipeline.job is not None,
+                has_state=self._daemon.pipeline.job is not None,
                 led_last=self._led_last,
                 time_s=time.monotonic(),
-                now=self._shell.now(),
+                now=self._daemon.clock(),
             )
             for each in changed:
                 self._follow(cluster, each)
@@ -147,22 +123,22 @@ class Role:
         """Handle what was seen on this node, and let the leader know."""
         if self._cluster is not None:
             self._cluster.tell(event)
-        self._shell.handle(event)
+        self._daemon.handle(event)
 
     def _follow(self, cluster: "Cluster", changed: "Changed") -> None:
         """Another node leads from now on, or this one, with what the last leader had sent it."""
         if changed.is_taken_over and cluster.take_over():
-            self._shell.take_over()
-        leader, known = changed.leader, self._shell.pipeline.leaders
+            self._daemon.take_over()
+        leader, known = changed.leader, self._daemon.pipeline.leaders
         self.decides = cluster.is_leading
         log.info("term %d: node %s leads, because %s", leader.term, leader.host, leader.why)
         if not known or (known[-1].host, known[-1].term) != (leader.host, leader.term):
-            self._shell.handle(LeaderChanged(host=leader.host, term=leader.term, why=leader.why))
+            self._daemon.handle(LeaderChanged(host=leader.host, term=leader.term, why=leader.why))
         self._describe(cluster)
-        self._shell.publish()
+        self._daemon.publish()
 
     def _describe(self, cluster: "Cluster") -> None:
-        if self.decides and (job := self._shell.pipeline.job) is not None:
+        if self.decides and (job := self._daemon.pipeline.job) is not None:
             cluster.describe(job)
 
     def close(self) -> None:

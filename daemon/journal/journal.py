@@ -79,32 +79,24 @@ class Journal:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._fd).st_size
             found = found or RecoveredJournal(end=size, sealed=size)
-            self._end = min(found.end, size) if found.end >= len(MAGIC) else 0
-            os.ftruncate(self._fd, self._end)
+            self.end = min(found.end, size) if found.end >= len(MAGIC) else 0
+            """Length of what is written, in bytes."""
+            os.ftruncate(self._fd, self.end)
         except OSError as error:
             why = f"cannot be opened ({error.strerror}); check the run directory"
             raise JournalError(f"{path}: {why}") from error
         self._sealed = max(found.sealed, len(MAGIC))
-        self._number = found.number
+        self.number = found.number
+        """How many events are written."""
         self.unsealed = found.unsealed
         """Events since :meth:`seal`."""
         self.last_s = found.last_s
         """Time of the last event."""
 
     @property
-    def end(self) -> int:
-        """Length of what is written, in bytes."""
-        return self._end
-
-    @property
     def version(self) -> str:
         """What tells this file from the one that it was before :meth:`seal`."""
         return f"{os.fstat(self._fd).st_ino}-{self._sealed}"
-
-    @property
-    def number(self) -> int:
-        """How many events are written."""
-        return self._number
 
     def append(self, now: float, event: Event) -> None:
         """Queue a record; :meth:`flush` writes it. One that no reader would take is counted as lost."""
@@ -121,7 +113,7 @@ class Journal:
         `heard` is what is known of senders, once that is written.
         """
         self._heard |= heard or {}
-        if not self._pending and not self._heard and self._end:
+        if not self._pending and not self._heard and self.end:
             return
         records, unrecorded = len(self._pending), self._unrecorded
         if unrecorded:
@@ -129,18 +121,18 @@ class Journal:
         events = len(self._pending)
         if self._heard:
             self._pending.append(framed(msgspec.msgpack.encode((now, SendersHeard(self._heard)))))
-        data = b"".join([b"" if self._end else MAGIC, *self._pending])
+        data = b"".join([b"" if self.end else MAGIC, *self._pending])
         self._pending.clear()
         try:
-            _write_all(self._fd, data, self._end)
+            _write_all(self._fd, data, self.end)
         except OSError as error:
             self.error = error.strerror or str(error)
             self._lose(records)
             with contextlib.suppress(OSError):  # the next write begins at the same place in any case
-                os.ftruncate(self._fd, self._end)
+                os.ftruncate(self._fd, self.end)
             return
-        self._end += len(data)
-        self._number += events
+        self.end += len(data)
+        self.number += events
         self.unsealed += events
         self._unrecorded -= unrecorded
         self._heard = {}
@@ -151,7 +143,7 @@ class Journal:
 
         Whoever reads the journal sees the old file or the new one.
         """
-        first = self._number - self.unsealed
+        first = self.number - self.unsealed
         batches, number = self._batches(first)
         new = self._path.with_suffix(".new")
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -164,8 +156,8 @@ class Journal:
             new.unlink(missing_ok=True)
             raise
         os.close(self._fd)
-        self._fd, self._end, self._sealed = descriptor, end, end
-        self._number, self.unsealed = number, 0
+        self._fd, self.end, self._sealed = descriptor, end, end
+        self.number, self.unsealed = number, 0
 
     def close(self) -> None:
         """Close the file; call :meth:`flush` first."""

@@ -4,7 +4,6 @@ A snapshot is a shortcut and nothing else: where it does not fit, it is ignored,
 replayed. It fits when the same scrtune wrote it and the journal still has, up to there, what it had.
 """
 
-import ctypes
 import hashlib
 import io
 import logging
@@ -13,9 +12,9 @@ import pickle
 import stat
 import struct
 import threading
+import time
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -25,10 +24,14 @@ from ...client.paths import JobPaths
 from ...goodput.steps.recent import RecentSteps
 from ...intents.pipeline import Pipeline
 from ...scr_config.files import write_atomic
-from .journal import apply_event
+from ..heap import give_back
+from .journal import Journal, apply_event
 from .records import JournalReader, Senders
 
 log = logging.getLogger("scrtune.daemon")
+
+# a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
+SNAPSHOT_EVENTS, _PACE = 4096, 20.0
 
 _MODE = 0o600
 _LIMIT_BYTES = 256 * 1024 * 1024
@@ -37,28 +40,18 @@ _SEEN_BYTES = 4096  # of the journal, before where the snapshot ends
 _PACKAGE = Path(__file__).parents[2]
 _OURS = Pipeline.__module__.partition(".")[0] + "."
 _OTHERS = {
-    ("array", "_array_reconstructor"),
-    ("array", "array"),
-    ("builtins", "frozenset"),
-    ("builtins", "set"),
-    ("builtins", "slice"),
-    ("collections", "Counter"),
-    ("collections", "defaultdict"),
-    ("collections", "deque"),
-    ("msgspec._utils", "rebuild"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy.random._pcg64", "PCG64"),
-    ("numpy.random._pickle", "__bit_generator_ctor"),
-    ("numpy.random._pickle", "__generator_ctor"),
-    ("numpy.random.bit_generator", "SeedSequence"),
-    ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
+    "array": "_array_reconstructor array",
+    "builtins": "frozenset set slice",
+    "collections": "Counter defaultdict deque",
+    "msgspec._utils": "rebuild",
+    "numpy": "dtype ndarray",
+    "numpy._core.multiarray": "_reconstruct scalar",
+    "numpy._core.numeric": "_frombuffer",
+    "numpy.core.multiarray": "_reconstruct scalar",
+    "numpy.core.numeric": "_frombuffer",
+    "numpy.random._pcg64": "PCG64",
+    "numpy.random._pickle": "__bit_generator_ctor __generator_ctor",
+    "numpy.random.bit_generator": "SeedSequence __pyx_unpickle_SeedSequence",
 }
 """What is not ours and makes up a state: of these nothing runs code that the file brings."""
 
@@ -84,11 +77,37 @@ class Snapshots:
     def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
         self._thread: threading.Thread | None = None
+        self._next_s = 0.0
+        self._packed_s: float | None = None
 
-    def write(self, state: State) -> None:
-        """Write `state`, of a journal that is flushed; one that comes while the last is written is left."""
+    @property
+    def is_due(self) -> bool:
+        """Return whether the journal is packed, and the snapshot of that is still to be taken."""
+        return self._packed_s is not None
+
+    def keep(
+        self, journal: Journal, pipeline: Pipeline, steps: RecentSteps, senders: Callable[[], Senders]
+    ) -> None:
+        """Pack the journal, and write a snapshot in the next turn, when enough has come since the last."""
+        begun_s = time.monotonic()
+        try:
+            if self._packed_s is not None:
+                begun_s, self._packed_s = self._packed_s, None
+                self.write(journal, pipeline, steps, senders())
+            elif journal.unsealed >= SNAPSHOT_EVENTS and begun_s >= self._next_s and not journal.error:
+                journal.seal()
+                self._packed_s = begun_s
+            else:
+                return
+        except Exception as error:  # noqa: BLE001 - the journal is as good as before, only longer
+            log.warning("the journal could not be packed (%s); a restart replays more", error)
+        self._next_s = begun_s + _PACE * (time.monotonic() - begun_s)
+
+    def write(self, journal: Journal, pipeline: Pipeline, steps: RecentSteps, senders: Senders) -> None:
+        """Write the state that a flushed `journal` has come to, unless the last is still being written."""
         if self._thread is not None and self._thread.is_alive():
             return
+        state = State(pipeline, steps, senders, journal.end, journal.number, journal.last_s)
         seen = _seen(self._paths.journal, state.end)
         arrays: list[pickle.PickleBuffer] = []  # of numpy's, which nobody changes: they need no copy
         content = pickle.dumps((seen, state), 5, buffer_callback=arrays.append)
@@ -107,7 +126,7 @@ class Snapshots:
         except OSError as error:
             log.warning("no snapshot could be written: %s; a restart replays more", error.strerror)
         parts.clear()  # else it would be freed only after this
-        _give_back_memory()
+        give_back()
 
 
 def _packed(parts: list[bytes | memoryview]) -> bytes:
@@ -124,12 +143,6 @@ def _unpacked(packed: bytes) -> Iterator[bytearray]:
         (size,) = _LENGTH.unpack_from(content, at)
         at += _LENGTH.size + size
         yield bytearray(content[at - size : at])
-
-
-def _give_back_memory() -> None:
-    """Give back to the system what packing took for a moment; glibc keeps tens of MB of it."""
-    with suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def restore(paths: JobPaths) -> State | None:
@@ -200,12 +213,9 @@ class _Unpickler(pickle.Unpickler):
     """Knows our own classes, and what they are made of."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == (
-            "builtins",
-            "getattr",
-        ):  # of an Enum's member, by Python 3.11.2
+        if (module, name) == ("builtins", "getattr"):  # of an Enum's member, by Python 3.11.2
             return _member
-        if (module, name) in _OTHERS:
+        if name in _OTHERS.get(module, "").split():
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith(_OURS) else None
         if not isinstance(found, type) or found.__module__ != module:

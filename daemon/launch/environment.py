@@ -44,6 +44,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     observe_budget: float = DEFAULT_BUDGET
     probe: bool = True
     keep_s: float = KEEP_S
+    """How long the run directories of jobs that have ended stay on a node."""
     application: str = ""
     """The name under which the job's daemon keeps what it learns; empty: it does not."""
     monitoring: Monitoring = Monitoring()
@@ -65,24 +66,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job before its start: `variables` are equal on all its ranks, wherever they run."""
 
     files: ConfigFiles
+    asked: JobOptions = JobOptions()
     variables: dict[str, str] = {}
-    trace: Trace
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
-    probe: bool = True
-    keep_s: float = KEEP_S
-    """How long the run directories of jobs that have ended stay on a node."""
-    application: str = ""
-    monitoring: Monitoring = Monitoring()
     cluster: ClusterOptions | None = None
     """How the daemons of its nodes find each other; None in a job of one node."""
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
-        probe = [] if self.probe else ["--no-probe"]
-        application = ["--application", self.application] if self.application else []
+        asked = self.asked
+        probe = [] if asked.probe else ["--no-probe"]
+        application = ["--application", asked.application] if asked.application else []
         cluster = ["--cluster", str(self.cluster.directory)] if self.cluster else []
-        return [*self.files.options(), *probe, *application, *cluster, *self.monitoring.options()]
+        return [*self.files.options(), *probe, *application, *cluster, *asked.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
@@ -100,20 +97,9 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
         "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),
     }
-    return Job(
-        files=files,
-        variables={
-            **{name: value for name, value in variables.items() if value},
-            **log_variables(files.user_conf, inherited),
-            **end_variables(inherited),
-        },
-        trace=options.trace,
-        library=library(options.preload),
-        probe=options.probe,
-        keep_s=options.keep_s,
-        application=options.application,
-        monitoring=options.monitoring,
-    )
+    variables = {name: value for name, value in variables.items() if value}
+    variables |= {**log_variables(files.user_conf, inherited), **end_variables(inherited)}
+    return Job(files=files, asked=options, variables=variables, library=library(options.preload))
 
 
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
@@ -225,7 +211,7 @@ def trace_variables(paths: JobPaths, job: Job, inherited: Mapping[str, str]) -> 
     is tuned all the same, from the application's own events. With ``auto`` a job is traced where
     libscrtune.so can pause DFTracer, and where its user does not trace it already.
     """
-    trace = job.trace
+    trace = job.asked.trace
     if trace == "auto":
         why_not = _why_not_traced(job, inherited)
         if why_not:

@@ -17,15 +17,17 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from ..lock import AlreadyRunningError
 from ..options import READY, DaemonOptions
-from ..signals import Signals, end_at_eof
+from ..signals import Parent, Signals
 from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0
+_LOOK_S = 0.2
 _FIRST_OWN_FD = 3
 _WRITABLE_BY_OTHERS = 0o022
 
@@ -57,11 +59,12 @@ class Child:
             self._heard += self._line.recv(64, socket.MSG_DONTWAIT)
         return READY in self._heard
 
-    def wait_ready(self, limit_s: float) -> None:
-        """Wait until it says so or has ended, `limit_s` at most."""
+    def wait_ready(self, limit_s: float, give_up: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until it says so, has ended or we `give_up`, `limit_s` at most; return whether it has."""
         deadline_s = time.monotonic() + limit_s
-        while not self.is_ready() and self.poll() is None and (left_s := deadline_s - time.monotonic()) > 0:
-            select.select([self], [], [], left_s)
+        while not self.is_ready() and self.poll() is None and not give_up() and time.monotonic() < deadline_s:
+            select.select([self], [], [], _LOOK_S)
+        return self.is_ready()
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when it says something, and when it has ended."""
@@ -177,11 +180,7 @@ def _take_over(line: int, output: int) -> None:
 
 def new_interpreter(arguments: list[str], environment: Mapping[str, str]) -> Callable[[], int]:
     """Return a `main` that becomes ``scrtune <arguments>``."""
-
-    def execute() -> int:
-        os.execve(sys.executable, [sys.executable, "-m", "scrtune", *arguments], dict(environment))  # noqa: S606
-
-    return execute
+    return partial(os.execve, sys.executable, [sys.executable, "-m", "scrtune", *arguments], environment)
 
 
 def load() -> None:
@@ -213,10 +212,10 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     """Forward until SIGTERM, or the end of the file `parent`; returns its exit code."""
     from ...client.capture.forward import forward  # noqa: PLC0415 - as above
 
+    above, tiers = Parent(parent), trace_tiers(None, os.environ)
     with Signals().watched() as signals:
-        if parent is not None:
-            end_at_eof(parent)
-        tiers = trace_tiers(None, os.environ)
-        counts = forward(log_prefix, endpoint, signals.wait, tiers=tiers, events_file=events_file)
+        counts = forward(
+            log_prefix, endpoint, lambda s: signals.wait(s, above), tiers=tiers, events_file=events_file
+        )
     sys.stderr.write(f"forwarder ended: {counts}\n")
     return 0

@@ -16,7 +16,6 @@ from ...client.paths import JobPaths
 from ...goodput.events import JobEnded
 from ..lock import Lock
 from ..options import DaemonOptions
-from ..signals import Wakeup
 from . import processes
 from .environment import Job, trace_variables
 from .preload import EVENTS_FILE, library_variables
@@ -94,15 +93,10 @@ class NodeServices:
         for name in self._wanted:
             self._spawn(name)
 
-    def ready(self, wakeup: Wakeup, give_up: Callable[[], bool]) -> bool:
+    def ready(self, give_up: Callable[[], bool]) -> bool:
         """Return whether the daemon can be asked; waits until it can or has ended, 20 s at most."""
-        deadline_s = time.monotonic() + _READY_LIMIT_S
         daemon = self._running.get(DAEMON)
-        while daemon and not daemon.is_ready() and daemon.poll() is None and not give_up():
-            if (left_s := deadline_s - time.monotonic()) <= 0:
-                break
-            wakeup.wait(left_s, daemon.fileno())
-        return daemon is not None and daemon.is_ready()
+        return daemon is not None and daemon.wait_ready(_READY_LIMIT_S, give_up)
 
     def check(self) -> float | None:
         """Restart what has died, ever more slowly if it keeps dying; a daemon goes on from its journal.
@@ -176,9 +170,9 @@ class NodeServices:
             paths=paths,
             scr_conf=files.scr_conf,
             user_conf=files.user_conf,
-            application=job.application,
-            monitoring=job.monitoring,
-            probe=job.probe,
+            application=job.asked.application,
+            monitoring=job.asked.monitoring,
+            probe=job.asked.probe,
             cluster=job.cluster,
             parent=0,
         )

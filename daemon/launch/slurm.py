@@ -172,7 +172,7 @@ class SlurmServices:
         command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
         command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", f"--job-name={STEP_NAME}"]
         command += ["sh", "-c", _ANEW, "scrtune", sys.executable, "-m", "scrtune", "node"]
-        command += ["--prolog", str(prolog), "--trace", job.trace, "--keep", f"{job.keep_s:f}"]
+        command += ["--prolog", str(prolog), "--trace", job.asked.trace, "--keep", f"{job.asked.keep_s:f}"]
         command += job.options()
         command += ["--library", str(job.library)] if job.library else []
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
@@ -204,24 +204,16 @@ def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
     )
 
 
-# Variables of the environment that are for the application's step, and not for that of the daemons.
 _OF_THE_USERS_STEPS = {
     "LD_PRELOAD",
-    "SLURM_CPUS_PER_TASK",
-    "SLURM_EXACT",
-    "SLURM_EXCLUSIVE",
-    "SLURM_EPILOG",
-    "SLURM_HOSTFILE",
-    "SLURM_LABELIO",
-    "SLURM_MULTI_PROG",
-    "SLURM_PROLOG",
-    "SLURM_STDERRMODE",
-    "SLURM_STDINMODE",
-    "SLURM_STDOUTMODE",
-    "SLURM_TASK_EPILOG",
-    "SLURM_TASK_PROLOG",
-    "SLURM_TIMELIMIT",
+    *(
+        f"SLURM_{each}"
+        for each in ["CPUS_PER_TASK", "EXACT", "EXCLUSIVE", "HOSTFILE", "LABELIO", "MULTI_PROG", "TIMELIMIT"]
+    ),
+    *(f"SLURM_{task}{each}" for each in ("EPILOG", "PROLOG") for task in ("", "TASK_")),
+    *(f"SLURM_STD{each}MODE" for each in ("ERR", "IN", "OUT")),
 }
+"""Variables of the environment that are for the application's step, and not for that of the daemons."""
 
 
 def _answers(step: "subprocess.Popen[bytes]", nodes: int, give_up: Callable[[], bool]) -> list[bytes]:
@@ -249,7 +241,7 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
             state = NO_DAEMON
             try:
                 _start(services, job, paths.environment)
-                if services.ready(wakeup, lambda: signals.ending):
+                if services.ready(lambda: signals.ending):
                     state = READY
             finally:
                 _say(state if os.access(prolog, os.R_OK | os.X_OK) else NO_PROLOG)

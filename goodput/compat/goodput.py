@@ -1,4 +1,4 @@
-"""The peer's module `goodput`: ``GoodputRecorder`` and ``GoodputCalculator``, over a local log.
+"""The peer's modules `goodput` and `goodput_elastic`: recorders and calculators, over a local log.
 
 An entry of the log is a flat JSON object with ``job_name`` and one happening; times are epoch seconds.
 """
@@ -6,15 +6,15 @@ An entry of the log is a flat JSON object with ``job_name`` and one happening; t
 import datetime as dt
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
-from ..log.machine import tell, utc_now
-from .columns import account_of, account_without, window_of
 from .goodput_utils import (
     BadputTimes,
     BadputType,
+    ElasticIntervalWorkloadMetricDetails,
+    ElasticWorkloadMetricDetails,
     GoodputType,
     IntervalMetricType,
     IntervalWorkloadMetricDetails,
@@ -23,14 +23,18 @@ from .goodput_utils import (
     compute_ideal_step_time,
     get_timestamp_from_log_entry,
 )
-from .job import CompatJob
-from .peer_names import JobNames, Moment
-from .rules import CompatAccount, CompatError
-from .step_times import deviations_s, ideal_step_time_s
-from .store import Entry, LogStore, PeerLogger, store_of
+from .peer.columns import account_of, account_without, window_of
+from .peer.job import CompatJob
+from .peer.peer_names import Moment, PeerNames
+from .peer.rules import CompatAccount, CompatError
+from .peer.step_times import deviations_s, ideal_step_time_s
+from .peer.store import Entry, LogStore, PeerLogger, store_of, tell, utc_now
+from .peer.table import Rows
 
 __all__ = [
     "BadputType",
+    "ElasticGoodputCalculator",
+    "ElasticGoodputRecorder",
     "GoodputCalculator",
     "GoodputRecorder",
     "GoodputType",
@@ -77,7 +81,7 @@ _CHECKPOINTER = {
 """How the peer's users' checkpointer, Orbax, logs these: what its keys end with, what took no time."""
 
 
-class GoodputRecorder(JobNames):
+class GoodputRecorder(PeerNames):
     """Writes down when a job, its steps and all that is not training begin and end.
 
     One process of a job has `logging_enabled`; with the others, every call returns at once. `logger_name`
@@ -145,9 +149,24 @@ class GoodputRecorder(JobNames):
 
         self._write(entry)
 
+    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
+        """Record how many slices work, are asked for, and could be had."""
+        self._write(
+            lambda: {
+                "active_slices": int(active),
+                "total_slices": int(total),
+                "available_slices": int(available),
+                "elastic_slice_counts_timestamp": seconds(at),
+            }
+        )
+
     def _write(self, entry: Callable[[], Entry]) -> None:
         if self._store is not None:
             self._store.append({_JOB_NAME: self.job_name, **entry()})
+
+
+class ElasticGoodputRecorder(GoodputRecorder):
+    """A recorder of a job whose number of slices changes while it runs: any recorder has what that needs."""
 
 
 def _edge(kind: str, edge: str, name: str, at: Moment) -> Entry:
@@ -203,12 +222,12 @@ class GoodputCalculator:
 
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
-        self._job.read_on()
-        self._account = account_of(self._job.table.rows(), self.now_s(), elastic=self._elastic)
+        rows = self._job.rows()
+        account = self._account = account_of(rows, self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
-            self._update_deviations(configured_ideal_step_time)
-        breakdown = self._account.breakdown() if include_badput_breakdown else {}
-        return self._account.goodput_percent, breakdown, self._account.max_productive_step
+            self._update_deviations(rows, configured_ideal_step_time)
+        breakdown = account.breakdown() if include_badput_breakdown else {}
+        return account.goodput_percent, breakdown, account.max_productive_step
 
     def get_job_goodput_with_exclusions(
         self,
@@ -222,14 +241,13 @@ class GoodputCalculator:
         Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
         nothing here, as in the peer.
         """
-        self._job.read_on()
+        rows = self._job.rows()
         spans = [(epoch_s(start), epoch_s(end)) for start, end in exclusion_intervals]
         for start_s, end_s in spans:
             if start_s >= end_s:
                 tell(f"an exclusion from {start_s} to {end_s} is left out: it does not end after its start")
-        kept = [each for each in spans if each[0] < each[1]]
-        rows = self._job.table.rows()
-        account, took_s = account_without(rows, kept, self.now_s(), elastic=self._elastic)
+        spans = [each for each in spans if each[0] < each[1]]
+        account, took_s = account_without(rows, spans, self.now_s(), elastic=self._elastic)
         if not account.total_s:
             return 0.0, {}, account.max_productive_step, account.excluded_s
         self._account = account
@@ -250,16 +268,10 @@ class GoodputCalculator:
         """
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")
-        self._job.read_on()
         window = epoch_s(interval_start), epoch_s(interval_end)
-        account = window_of(self._job.table.rows(window), elastic=self._elastic)
-        return (
-            account.goodput_percent,
-            account.breakdown(),
-            account.max_productive_step,
-            account.total_s,
-            account.disruptions,
-        )
+        account = window_of(self._job.rows(window), elastic=self._elastic)
+        last_step, disruptions = account.max_productive_step, account.disruptions
+        return account.goodput_percent, account.breakdown(), last_step, account.total_s, disruptions
 
     def get_step_deviation(self, configured_ideal_step_time: float | None = None) -> dict[int, float]:
         """Return how far each step is from the ideal step time, in seconds.
@@ -267,8 +279,7 @@ class GoodputCalculator:
         Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
         the peer. Raises ValueError if there are no step times, or no ideal one.
         """
-        self._job.read_on()
-        self._update_deviations(configured_ideal_step_time)
+        self._update_deviations(self._job.rows(), configured_ideal_step_time)
         return dict(self._deviations)
 
     def get_job_goodput_details(self) -> WorkloadMetricDetails:
@@ -301,13 +312,32 @@ class GoodputCalculator:
             return details
         return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
 
-    def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
-        rows = self._job.table.rows()
+    def _update_deviations(self, rows: Rows, configured_ideal_step_time_s: float | None) -> None:
         if self._deviations and len(rows.steps) == self._steps_seen:
             return
         self._ideal_step_time_s, steps, distances_s = deviations_s(rows, configured_ideal_step_time_s)
         self._deviations = dict(zip(steps.tolist(), distances_s.tolist(), strict=True))
         self._steps_seen = len(rows.steps)
+
+
+class ElasticGoodputCalculator(GoodputCalculator):
+    """A calculator with waits and re-initialisations apart, and with the efficiency of recorded slices."""
+
+    _elastic: ClassVar[bool] = True
+
+    def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
+        """Return those of every job, with the efficiency of its slices."""
+        details = super().get_job_goodput_details()
+        efficiency = self._job.slice_efficiency(details["total_elapsed_time"])
+        return cast(ElasticWorkloadMetricDetails, {**details, **efficiency})
+
+    def get_interval_metric_details(
+        self, interval_start: dt.datetime, interval_end: dt.datetime
+    ) -> ElasticIntervalWorkloadMetricDetails:
+        """Return those of every job's window, with the efficiency of the slices that were recorded in it."""
+        details = super().get_interval_metric_details(interval_start, interval_end)
+        efficiency = self._job.slice_efficiency_within(epoch_s(interval_start), epoch_s(interval_end))
+        return cast(ElasticIntervalWorkloadMetricDetails, {**details, **efficiency})
 
 
 def epoch_s(time: dt.datetime) -> float:

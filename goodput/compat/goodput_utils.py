@@ -81,18 +81,19 @@ class IntervalWorkloadMetricDetails(TypedDict):
     interval_size: int
 
 
-class ElasticWorkloadMetricDetails(WorkloadMetricDetails, total=False):
-    """The same of an elastic job; efficiencies are shares of the slices, 0 to 1."""
+class SliceEfficiency(TypedDict, total=False):
+    """Slices that work, and that could be had, as shares of all, 0 to 1; nothing if none were recorded."""
 
     stepping_slice_efficiency: float
     available_slice_efficiency: float
 
 
-class ElasticIntervalWorkloadMetricDetails(IntervalWorkloadMetricDetails, total=False):
+class ElasticWorkloadMetricDetails(WorkloadMetricDetails, SliceEfficiency):
+    """The same of an elastic job."""
+
+
+class ElasticIntervalWorkloadMetricDetails(IntervalWorkloadMetricDetails, SliceEfficiency):
     """The same of an elastic job's window."""
-
-    stepping_slice_efficiency: float
-    available_slice_efficiency: float
 
 
 @dataclass
@@ -110,7 +111,7 @@ class GCPOptions:
 
 def compute_ideal_step_time(step_times: Sequence[float]) -> float | None:
     """Return the ideal step time in seconds, or None when no step lasts a second."""
-    from .step_times import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
+    from .peer.step_times import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
 
     return ideal_step_time_s(step_times)
 

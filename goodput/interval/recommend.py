@@ -268,10 +268,7 @@ def _levels(found: MeasuredCosts, failures: Failures, mtbf_s: float, cache_share
     if not found.flush_every:
         cache_restart_s = prefix_restart_s = failures.restart_s or found.checkpoint_s
     return Levels(
-        checkpoint_s=found.checkpoint_s,
-        flush_cost_s=found.flush_cost_s,
-        flush_s=found.flush_s,
-        next_output_waits=found.next_output_waits,
+        **{name: getattr(found, name) for name in ScheduleCosts.__struct_fields__},
         cache_mtbf_s=mtbf_s / cache_share,
         prefix_mtbf_s=mtbf_s / (1 - cache_share),
         cache_restart_s=cache_restart_s,

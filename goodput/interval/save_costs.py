@@ -1,6 +1,8 @@
 """What checkpoints cost, also of writers that know nothing of SCR: they only say when they were saving."""
 
 from collections.abc import Iterable
+from itertools import pairwise
+from math import inf
 from operator import itemgetter
 
 from ..checkpoint_cost import CheckpointCost, CheckpointCosts
@@ -40,22 +42,20 @@ def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
     """
     from ..ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
 
-    costs: list[CheckpointCost] = []
     saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
     runs = run_starts(events) if saves else []
-    previous_s: float | None = None
-    for start_s, end_s in saves:
-        is_first = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
+    costs: list[CheckpointCost] = []
+    for (before_s, _), (start_s, end_s) in pairwise([(inf, inf), *saves]):
+        is_first = before_s == inf or any(before_s < run_s <= start_s for run_s in runs)
         costs.append(
             CheckpointCost(
                 dataset=len(costs) + 1,
                 generation=0,
                 time_s=end_s,
                 blocking_s=end_s - start_s,
-                interval_s=0.0 if is_first or previous_s is None else start_s - previous_s,
+                interval_s=0.0 if is_first else start_s - before_s,
             )
         )
-        previous_s = start_s
     return costs
 
 

@@ -1,4 +1,4 @@
-"""Claims to stretches of a job's time, and ranges of numbers, in columns. Times are whole nanoseconds."""
+"""Claims to stretches of a job's time, and what is done with rows in columns. Times are whole nanoseconds."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -6,45 +6,81 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .times import NS
+from .times import NEVER, NS
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
-OPEN = 1 << 17
-"""Marks the kind of a claim whose end is not known."""
-KINDS = (1 << 16) - 1
-"""What is left of a kind without its marks."""
-SPARSE = 18
-"""The kind of a step's claim, shifted by so many bits, says for how many more steps than one it stands."""
-MOST_SPARSE = 1 << 32
+NONE = np.zeros(0, np.int64)
 
 
-class Claims(NamedTuple):
-    """Claims in columns; `kind` is a code of :class:`scrtune.goodput.buckets.Codes`, with its marks.
+class Intervals(NamedTuple):
+    """Claims of buckets, by their codes."""
 
-    `step` is the number of the step, or NO_STEP.
-    """
+    start: Longs = NONE
+    end: Longs = NONE
+    code: Longs = NONE
 
-    start: Longs
-    end: Longs
-    kind: Longs
-    step: Longs
+
+class Steps(NamedTuple):
+    """Claims of steps: each stands for `steps` of them from `number` on."""
+
+    start: Longs = NONE
+    end: Longs = NONE
+    number: Longs = NONE
+    steps: Longs = NONE
 
 
 class Doubts(NamedTuple):
-    """Steps whose ends are inferred: `limit` is what their neighbours took; `first` of their run or not.
+    """Steps whose ends are inferred: `limit` is what their neighbours took; `first` of their run or not."""
 
-    Each stands for `steps`, if they are sparse.
-    """
+    start: Longs = NONE
+    end: Longs = NONE
+    number: Longs = NONE
+    steps: Longs = NONE
+    limit: Longs = NONE
+    first: Longs = NONE
 
-    start: Longs
-    end: Longs
-    step: Longs
-    limit: Longs
-    first: Longs
-    steps: Longs
+
+class Spans(NamedTuple):
+    """Stretches of time; or ranges of numbers, of which a million in a row are one."""
+
+    start: Longs = NONE
+    end: Longs = NONE
+
+    def clipped(self, begin: int, behind: int) -> "Spans":
+        """Return what of them lies in [begin, behind), and takes time."""
+        made = Spans(*(np.clip(each, begin, behind) for each in self))
+        return where(made, made.end > made.start)
+
+    def union(self) -> "Spans":
+        """Return these in order, those that meet or overlap as one."""
+        start, end = self
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start, end = start[order], end[order]
+        reach = np.maximum.accumulate(end)
+        first = np.ones(len(start), np.bool_)
+        first[1:] = start[1:] > reach[:-1]
+        return Spans(start[first], reach[np.append(first[1:], np.ones(min(1, len(first)), np.bool_))])
+
+    def plus(self, more: "Spans") -> "tuple[Spans, Spans]":
+        """Return the first of these, which are apart and in order, and the union of the others and more."""
+        kept = int(np.searchsorted(self.end, more.start.min(initial=NEVER)))
+        return where(self, slice(0, kept)), joined([where(self, slice(kept, None)), more]).union()
+
+    @property
+    def length(self) -> int:
+        """The sum of their lengths."""
+        return int((self.end - self.start).sum())
+
+    def are_around(self, times: Longs) -> Flags:
+        """Return which of `times` lie within one of them: behind its start, before its end."""
+        order = np.argsort(self.start, kind="stable")
+        reach = np.append(-NEVER, np.maximum.accumulate(self.end[order]))
+        around: Flags = reach[np.searchsorted(self.start[order], times)] > times
+        return around
 
 
 def where(columns: Columns, index: Any) -> Columns:
@@ -56,11 +92,6 @@ def joined(parts: Sequence[Columns]) -> Columns:
     """Return all of `parts`, one behind the other."""
     parts = [each for each in parts if len(each[0])] or list(parts[:1])
     return parts[0] if len(parts) == 1 else type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def empty(kind: type[Columns]) -> Columns:
-    """Return columns without rows."""
-    return kind(*(np.zeros(0, np.int64) for _ in kind._fields))  # type: ignore[attr-defined]
 
 
 def nanoseconds(seconds: Any) -> Longs:
@@ -76,51 +107,14 @@ def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     return changed
 
 
+def distinct(values: Longs) -> Longs:
+    """Return each value once, in order."""
+    values = np.sort(values)
+    return values[is_changed(values)]
+
+
 def last_of_each(group: Longs, count: int) -> Flags:
     """Return which of rows in order of `group` are among the last `count` of theirs."""
     made: Flags = np.ones(len(group), np.bool_)
     made[:-count] = group[:-count] != group[count:]
     return made
-
-
-def reduced_by_key(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
-    """Return the least or greatest value of each key; of keys in order some may come more than once."""
-    if not are_in_order:
-        order = np.argsort(key, kind="stable")
-        key, value = key[order], value[order]
-    begins = np.flatnonzero(is_changed(key))
-    return key[begins], which.reduceat(value, begins) if len(begins) else value
-
-
-class Ranges(NamedTuple):
-    """Numbers in ranges [low, behind), in order, that neither meet nor overlap; `total` of them in all.
-
-    A million steps in a row are one range.
-    """
-
-    low: Longs = np.zeros(0, np.int64)
-    behind: Longs = np.zeros(0, np.int64)
-    total: int = 0
-
-    def plus(self, low: Longs, behind: Longs) -> "Ranges":
-        """Return these ranges and more. Those that meet or overlap become one."""
-        kept, more = self.replaced(low, behind)
-        return Ranges(
-            np.append(self.low[:kept], more.low), np.append(self.behind[:kept], more.behind), more.total
-        )
-
-    def replaced(self, low: Longs, behind: Longs) -> tuple[int, "Ranges"]:
-        """Return how many of these ranges stay when more come, and those behind; `total` is that of all."""
-        if not len(low):
-            return len(self.low), Ranges(total=self.total)
-        kept = int(np.searchsorted(self.behind, low.min()))
-        gone = int((self.behind[kept:] - self.low[kept:]).sum())
-        low, behind = np.append(self.low[kept:], low), np.append(self.behind[kept:], behind)
-        if (low[1:] < low[:-1]).any():
-            order = np.argsort(low, kind="stable")
-            low, behind = low[order], behind[order]
-        reach = np.maximum.accumulate(behind)
-        first = np.ones(len(low), np.bool_)
-        first[1:] = low[1:] > reach[:-1]
-        low, behind = low[first], reach[np.append(first[1:], True)]
-        return kept, Ranges(low, behind, self.total - gone + int((behind - low).sum()))

@@ -4,13 +4,16 @@ What is settled is only a shortcut: where something new reaches behind the horiz
 derived anew. Facts older than what is remembered are forgotten, and what they came to stays.
 """
 
-from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from ..buckets import Codes
 from ..job_events import JobEvents
-from .claims import Longs
+from .claims import Longs, nanoseconds, where
 from .derivation import Derived, Limits, Settled
-from .facts import NOTHING, Facts, Moments, StreamNames, merged_facts, read
+from .facts import MOMENTS, Facts, read
 from .sweep import Timeline
 from .times import NEVER
 
@@ -19,18 +22,27 @@ _MOMENTS = 16_384
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 
 
+class _Chapter(NamedTuple):
+    """The facts until a horizon, with those kept of what was settled before, and where the time went.
+
+    So many claims lie between.
+    """
+
+    settled: Settled
+    facts: Facts
+    timeline: Timeline
+    until: int
+    size: int
+
+
 class LedgerHistory:
     """All that is known of a job, of which about `remembered` claims are kept (None: all)."""
 
     def __init__(self, codes: Codes, remembered: int | None, limits: Limits) -> None:
-        self._names, self._remembered, self._limits = StreamNames(codes), remembered, limits
-        self._floor = self._settled = Settled()
-        self._older: list[Facts] = []
-        """The facts from the floor to the horizon."""
-        self._timelines: list[Timeline] = []
-        self._horizons: list[int] = []
+        self._codes, self._remembered, self._limits = codes, remembered, limits
+        self._older: list[_Chapter] = []
         self._settle_at = 2 * limits.tail
-        self.derived = self._derive(NOTHING)
+        self.derived = self._derive(Facts(), Settled())
 
     @property
     def begin(self) -> int:
@@ -42,64 +54,81 @@ class LedgerHistory:
 
         Only then is the horizon moved: who asks once, of a whole log, does not pay for it.
         """
-        new = read(events, self._names)
+        new = read(events, self._codes)
         if self._floor.at > -NEVER:
             new = new.between(self._floor.at, NEVER)
         if self._remembered is not None:
-            new = new._replace(moments=_bounded(self.derived.facts.moments, new.moments))
-        if new.earliest == NEVER:
+            new = self._bounded(new)
+        if not new.size:
             return
         self._settle()
         known = self.derived
-        if new.earliest > self._settled.at or not self._older:
-            self.derived = self._derive(merged_facts(known.facts, new))
+        at = known.settled.at
+        if new.time.min() > at or not self._older:
+            self.derived = self._derive(known.facts.merged(new), known.settled)
         if self._older and (self.derived is known or not self.derived.agrees(known)):
-            self._start_anew(known, new)
+            self.derived = self._derive(self._all_facts().merged(new), self._floor)
+            self._older = []
         self._forget()
 
     def spent(self, until: int) -> Longs:
         """Return nanoseconds by code from the first event to `until`."""
-        at = bisect_right(self._horizons, until)
-        return self._timelines[at].until(until) if at < len(self._timelines) else self.derived.spent(until)
+        chapter = next((each for each in self._older if until <= each.until), None)
+        return chapter.timeline.until(until) if chapter else self.derived.spent(until)
 
-    def _derive(self, facts: Facts) -> Derived:
-        return Derived(facts, self._settled, self._names, self._limits)
+    def steps_made(self, until: int) -> int:
+        """Return how many steps that count were made until then, in millionths."""
+        chapter = next((each for each in self._older if until <= each.until), self.derived)
+        return chapter.settled.steps_made + chapter.timeline.steps_made(until)
 
-    def _start_anew(self, known: Derived, new: Facts = NOTHING) -> None:
-        """Derive all that is remembered behind the floor: what was `known`, and more."""
-        facts = merged_facts(*self._older, known.facts.between(self._settled.at, NEVER), new)
-        self._settled, self._older, self._timelines, self._horizons = self._floor, [], [], []
-        self.derived = self._derive(facts)
+    def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
+        """Return which of the steps with these numbers, begun at these times, were computed again."""
+        attempts = self.derived.attempts
+        wasted: list[bool] = attempts.are_wasted(nanoseconds(begun_s), np.array(number, np.int64)).tolist()
+        return wasted
+
+    @property
+    def _floor(self) -> Settled:
+        return self._older[0].settled if self._older else self.derived.settled
+
+    def _all_facts(self) -> Facts:
+        first, *later = (*self._older, self.derived)
+        return first.facts.merged(*(each.facts.between(each.settled.at, NEVER) for each in later))
+
+    def _derive(self, facts: Facts, settled: Settled) -> Derived:
+        return Derived(facts, settled, self._codes, self._limits)
+
+    def _bounded(self, new: Facts) -> Facts:
+        """Return the `new` ones of the forms of which not too many are known."""
+        many = [form for form in MOMENTS if self.derived.facts.of(form).size >= _MOMENTS]
+        return where(new, ~np.isin(new.form, many)) if many else new
 
     def _settle(self) -> None:
         """Move the horizon, when much lies behind it."""
         size = self.derived.size
-        if size <= self._settle_at:
-            return
-        at = self.derived.horizon(self._limits.tail)
-        self._settle_at = 2 * (size if at is None else self._limits.tail)
-        if at is not None:
-            self._older.append(self.derived.facts.between(self._settled.at if self._older else -NEVER, at))
-            self._timelines.append(self.derived.timeline)
-            self._horizons.append(at)
-            self._settled, tail = self.derived.settle(at)
-            self.derived = self._derive(tail)
+        if size > self._settle_at:
+            chapter = self._settled_but(self._limits.tail)
+            self._older += chapter
+            self._settle_at = 2 * (self._limits.tail if chapter else size)
 
     def _forget(self) -> None:
         """Move the floor, when there is more than is remembered."""
-        size = sum(each.size for each in self._older) + self.derived.size
-        if self._remembered is None or size <= _SLACK * self._remembered:
+        if self._remembered is None:
             return
-        if self._older:
-            self._start_anew(self.derived)
-        at = self.derived.horizon(self._remembered)
-        if at is not None:
-            self._floor, tail = self.derived.settle(at)
-            self._settled = self._floor
-            self.derived = self._derive(tail)
+        size = self.derived.size + sum(each.size for each in self._older)
+        while self._older and size - self._older[0].size >= self._remembered:
+            size -= self._older.pop(0).size
+        if not self._older and size > _SLACK * self._remembered:
+            self._settled_but(self._remembered)
 
-
-def _bounded(known: Moments, new: Moments) -> Moments:
-    """Return the `new` ones of the kinds of which not too many are known."""
-    pairs = zip(known, new, strict=True)
-    return Moments(*(more if len(kept) < _MOMENTS else frozenset() for kept, more in pairs))
+    def _settled_but(self, keep: int) -> "list[_Chapter]":
+        """Settle all but about so many claims, if possible; return what is settled."""
+        derived = self.derived
+        at = derived.horizon(keep)
+        if at is None:
+            return []
+        settled, tail = derived.settle(at)
+        self.derived = self._derive(tail, settled)
+        derived.timeline.forget_claims()
+        facts, size = derived.facts.between(-NEVER, at), derived.size - self.derived.size
+        return [_Chapter(derived.settled, facts, derived.timeline, at, size)]

@@ -3,34 +3,36 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
+from typing import TypeVar
 
 from ..events import JobEnded, JobStarted
 from ..job_events import JobEvents
 from .times import NEVER, to_ns
 
-Launch = tuple[int, set[str]]
-"""When a run began, and the named writers that started in it."""
+Writer = TypeVar("Writer", str, int)
+"""A writer's name, or its number; one without a name is false."""
 
 
 def launches(
-    starts: Iterable[tuple[int, str]], ends: Sequence[int], next_step: Callable[[int], int]
-) -> list[Launch]:
-    """Return the runs that the `starts` of writers begin, in order.
+    starts: Iterable[tuple[int, Writer]], ends: Sequence[int], next_step: Callable[[int], int]
+) -> list[tuple[int, set[Writer]]]:
+    """Return when the runs began that the `starts` of writers begin, and whose starts are named, in order.
 
     A start joins the run before it if its writer is named and has not started in that run, and if since that
     run began no step began (`next_step`: at or after a time) and no end (`ends` are in order) was reported.
     Any other one begins a run.
     """
-    made: list[Launch] = []
+    made: list[tuple[int, set[Writer]]] = []
     until = 0
     for time, writer in sorted(starts):
         if made and writer and writer not in made[-1][1]:
-            begin = made[-1][0]
-            until = until or min([next_step(begin), *ends[(at := bisect_right(ends, begin)) : at + 1]])
+            begin: int = made[-1][0]
+            at: int = bisect_right(ends, begin)
+            until = until or min([next_step(begin), *ends[at : at + 1]])
             if until >= time:
                 made[-1][1].add(writer)
                 continue
-        made.append((time, {writer} - {""}))
+        made.append((time, {writer} if writer else set()))
         until = 0
     return made
 

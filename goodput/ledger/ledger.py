@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
 REMEMBERED = 262_144
-"""How many claims a ledger keeps by default: about 12 MB."""
+"""How many claims a ledger keeps by default: about 25 MB."""
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
@@ -93,9 +93,10 @@ class Ledger:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         end_ns = _end_ns(history, now)
         row = self._row(history, end_ns)
-        reallocated = self._reallocated(
-            reallocate_charges(row, row, self._charged_ns, self._codes), row, reference_step_s
-        )
+        reallocated = reallocate_charges(row, row, self._charged_ns, self._codes)
+        if reference_step_s is not None:
+            reference_ns = to_ns(reference_step_s) * derived.steps
+            reallocated = reallocate_slowdown(reallocated, reference_ns, self._codes)
         return Account(
             wall_s=(end_ns - derived.first) / NS,
             buckets=self._named(reallocated),
@@ -133,16 +134,22 @@ class Ledger:
             for time_ns in (begin_ns, end_ns)
         )
         row = [late - early for early, late in zip(before, until, strict=True)]
+        if reference_step_s is not None:
+            early, late, all_made = map(history.steps_made, (begin_ns, end_ns, last_ns))
+            reference_ns = to_ns(reference_step_s) * derived.steps
+            if late - early < all_made:
+                reference_ns = reference_ns * max(0, late - early) // all_made
+            row = reallocate_slowdown(row, reference_ns, self._codes)
         return Window(
             start_s=begin_ns / NS,
             end_s=end_ns / NS,
             wall_s=(end_ns - begin_ns) / NS,
-            buckets=self._named(self._reallocated(row, whole, reference_step_s)),
+            buckets=self._named(row),
         )
 
     def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
         """Return which of the steps with these numbers, begun at these times, were computed again later."""
-        return self._all().derived.are_wasted(begun_s, number)
+        return self._all().are_wasted(begun_s, number)
 
     def _all(self) -> "LedgerHistory":
         """Return all facts."""
@@ -181,13 +188,6 @@ class Ledger:
             return [0] * len(self._codes)
         row: list[int] = history.spent(until_ns).tolist()
         return row + [0] * (len(self._codes) - len(row))
-
-    def _reallocated(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
-        """Move what the steps in `row`, of the `whole` job, took beyond the reference."""
-        if reference_step_s is None:
-            return row
-        reference_ns = to_ns(reference_step_s) * self._all().derived.steps
-        return reallocate_slowdown(row, whole, reference_ns, self._codes)
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Return seconds by bucket: all of ours, and those of the user's that have any."""

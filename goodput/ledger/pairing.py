@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from ..events import Interval
 from ..job_events import JobEvents
-from .claims import OPEN, Claims, Flags, Longs, is_changed, last_of_each
-from .facts import NO_STEP, Tokens
+from .claims import Flags, Intervals, Longs, is_changed, last_of_each
+from .facts import Facts
 from .launches import run_starts
 
 REACH = 32
@@ -27,10 +27,11 @@ def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> 
     for (kind, name, writer), each in columns:
         times_s, begins = np.array(each.times_s, np.float64), np.array(each.begins, np.int64)
         order = np.lexsort((begins, times_s))
-        order = order[is_changed(times_s[order], begins[order])]
         times_s, begins = times_s[order], begins[order]
+        is_new = is_changed(times_s, begins)
+        times_s, begins = times_s[is_new], begins[is_new]
         stream = np.zeros(len(begins), np.int64)
-        place = np.flatnonzero(~_is_moment(stream, times_s))
+        place = _plain(stream, times_s)
         times_s, begins, stream = times_s[place], begins[place], stream[place]
         ended_by = _ends_of(begins == 1, stream, np.searchsorted(runs_s, times_s, side="right"), place, REACH)
         for begin in np.flatnonzero(ended_by >= 0).tolist():
@@ -39,46 +40,53 @@ def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> 
     return made
 
 
-def interval_claims(  # noqa: PLR0913, PLR0917 - what else it depends on
-    tokens: Tokens,
+def interval_claims(
+    borders: Facts,
     run: Longs,
-    kind: Longs,
-    last_word: Callable[[Longs, Longs], Longs],
+    last_words: Callable[[Longs, Longs], Longs],
     next_step: Callable[[Longs, Longs, Longs], Longs],
     reach: int,
-) -> Claims:
-    """Return what starts and ends stand for; `run` is that of each token, `kind` that of each stream.
+) -> tuple[Intervals, Flags]:
+    """Return what starts and ends stand for, and which of it is open; `run` is that of each border.
 
-    A start without an end is marked `OPEN`. It lasts until the next start of its stream, or the writer's
-    `next_step` (by stream, run and time), in the same run; at the end of that until the writer's `last_word`
-    (by stream and run). A start and an end at the same time change nothing.
+    A start without an end lasts until the next start of its stream, or the writer's `next_step` (by writer,
+    run and time), in the same run; at the end of that until the writer's `last_words` (by writer and run). A
+    start and an end at the same time change nothing.
     """
-    place = np.flatnonzero(~_is_moment(tokens.stream, tokens.time))
-    stream, time, value = (column[place] for column in tokens)
-    run = run[place]
-    begins = value == 1
+    stream = _streams(borders)
+    place = _plain(stream, borders.time)
+    time, number, code, stream, run = (
+        each[place] for each in (borders.time, borders.number, borders.code, stream, run)
+    )
+    begins = number & 1 == 1
     ended_by = _ends_of(begins, stream, run, place, reach)
     start = np.flatnonzero(begins)
-    end, ended = time[ended_by[start]], ended_by[start] >= 0
-    never = start[~ended]
-    if len(never):
-        goes_on = np.zeros(len(time), np.bool_)
-        goes_on[:-1] = (stream[1:] == stream[:-1]) & (run[1:] == run[:-1])
-        until = np.maximum(time[never], last_word(stream[never], run[never]))
+    end, is_open = time[ended_by[start]], ended_by[start] < 0
+    if is_open.any():
+        never = start[is_open]
+        writer = number[never] >> 1
+        goes_on = np.append(~is_changed(stream, run)[1:], np.False_)
+        until = np.maximum(time[never], last_words(writer, run[never]))
         until = np.where(goes_on[never], np.append(time[1:], 0)[never], until)
-        end[~ended] = np.minimum(until, next_step(stream[never], run[never], time[never]))
-    kinds = np.where(ended, kind[stream[start]], kind[stream[start]] | OPEN)
-    return Claims(time[start], end, kinds, np.full(len(start), NO_STEP))
+        end[is_open] = np.minimum(until, next_step(writer, run[never], time[never]))
+    return Intervals(time[start], end, code[start]), is_open
 
 
-def needed_borders(tokens: Tokens, in_run: Flags, reach: int) -> Flags:
-    """Return which of early tokens later ones may belong to: those near, and starts without an end."""
-    moment = _is_moment(tokens.stream, tokens.time)
-    needed = last_of_each(tokens.stream, reach + 2) & in_run
-    needed[:-1] |= needed[1:] & moment[1:] & (tokens.time[1:] == tokens.time[:-1])
-    plain = np.flatnonzero(~moment)
-    needed[plain[last_of_each(tokens.stream[plain], 1) & (tokens.value[plain] == 1)]] = True
+def needed_borders(borders: Facts, in_run: Flags, reach: int) -> Flags:
+    """Return which of early borders later ones may belong to: those near, and starts without an end."""
+    stream = _streams(borders)
+    needed = last_of_each(stream, reach + 2) & in_run
+    plain = _plain(stream, borders.time)
+    moment = np.ones(len(stream), np.bool_)
+    moment[plain] = False
+    needed[:-1] |= needed[1:] & moment[1:] & (borders.time[1:] == borders.time[:-1])
+    needed[plain[last_of_each(stream[plain], 1) & (borders.number[plain] & 1 == 1)]] = True
     return needed
+
+
+def _streams(borders: Facts) -> Longs:
+    """Return the stream of each as a small number."""
+    return np.cumsum(is_changed(borders.what, borders.who))
 
 
 def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int) -> Longs:
@@ -110,8 +118,7 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
     return found
 
 
-def _is_moment(stream: Longs, times: npt.NDArray[np.generic]) -> Flags:
-    """Return where a start and an end are reported at the same time: such a pair changes nothing."""
-    again = ~is_changed(stream, times)
-    moment: Flags = again | np.append(again[1:], np.zeros(min(1, len(again)), np.bool_))
-    return moment
+def _plain(stream: Longs, times: npt.NDArray[np.generic]) -> Longs:
+    """Return the indices but those of a start and an end at the same time: such a pair changes nothing."""
+    is_new = is_changed(stream, times)
+    return np.flatnonzero(is_new & np.append(is_new[1:], np.ones(min(1, len(is_new)), np.bool_)))

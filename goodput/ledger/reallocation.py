@@ -29,15 +29,9 @@ def reallocate_charges(
     return made
 
 
-def reallocate_slowdown(row: list[int], whole: list[int], reference_ns: int, codes: Codes) -> list[int]:
-    """Return `row`, all or a part of the `whole` job, with what its steps took beyond the reference apart.
-
-    All steps that the job made should have taken `reference_ns`; those in `row`, their share of it.
-    """
-    steps, productive = codes[buckets.STEPS_MADE], codes[PRODUCTIVE]
-    if row[steps] < whole[steps]:
-        reference_ns = reference_ns * max(0, row[steps]) // whole[steps]
-    made = list(row)
+def reallocate_slowdown(row: list[int], reference_ns: int, codes: Codes) -> list[int]:
+    """Return `row` with what its steps, which should have taken `reference_ns`, took beyond that apart."""
+    made, productive = list(row), codes[PRODUCTIVE]
     _reallocate(made, list(row), codes[STEP_SLOWDOWN], [productive], row[productive] - reference_ns)
     return made
 

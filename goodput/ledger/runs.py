@@ -1,93 +1,181 @@
-"""The runs of a job, its attempts, and what the time is that no claim covers: start-up, a pause, recovery.
+"""The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue.
 
-A run begins with a launch. Where the numbers of steps go back within one the job begins again: that is an
-attempt, and nobody has to say so.
+A run begins with a launch, and lives until its last word before the next one begins.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .claims import Flags, Longs
-from .facts import Moments, Tokens
-from .launches import Launch
+from .claims import NONE, Longs, Spans, is_changed, joined, where
+from .facts import NOBODY, Facts, Form
+from .launches import launches
 from .times import NEVER
 
-_COUNTED_ON = 4
-"""So many steps must follow each other, each time, before a number without a name is believed to go back."""
-PENDING = 4
-"""The last so many steps without a name may still turn out to go back."""
-
-End = tuple[int, bool, str]
+End = tuple[int, int, int]
 """When, whether it was a bad one, and who says so."""
 
 
 class LedgerRun:
     """A run from `begin` to the next one's; `first_step` is NEVER, `last_word` long ago if there is none."""
 
-    __slots__ = ("begin", "behind", "ends", "first_step", "halts", "last_word", "marks", "writers")
-
-    def __init__(self, launch: Launch, behind: int) -> None:
-        self.begin, self.writers = launch
-        self.behind = behind
+    def __init__(self, begin: int, writers: set[int], behind: int) -> None:
+        self.begin, self.writers, self.behind = begin, writers, behind
         self.first_step, self.last_word = NEVER, -NEVER
         self.ends: list[End] = []
-        self.halts: list[int] = []
+        self.is_halted = False
         self.marks: list[tuple[int, int]] = []
 
     @property
     def has_ended(self) -> bool:
         """Whether all said so who reported its start, or somebody without a name."""
         who = {writer for _, _, writer in self.ends}
-        return bool(who) and ("" in who or self.writers <= who)
+        return bool(who) and (0 in who or self.writers <= who)
+
+
+class _Words(NamedTuple):
+    """Writers, in which runs they were heard of, and when."""
+
+    who: Longs = NONE
+    run: Longs = NONE
+    time: Longs = NONE
+
+
+class LatestTimes:
+    """The latest time of each writer in each run."""
+
+    def __init__(self, who: Longs, run: Longs, time: Longs) -> None:
+        order = np.lexsort((time, run, who))
+        self.who, self.run, self.time = who[order], run[order], time[order]
+        last = np.append(is_changed(self.who, self.run)[1:], np.ones(min(1, len(order)), np.bool_))
+        self.who, self.run, self.time = self.who[last], self.run[last], self.time[last]
+        self._writers = np.append(self.who[is_changed(self.who)], NEVER)
+        self._width = int(self.run.max(initial=0)) + 1
+        self._keys = np.append(self._key(self.who, self.run), NEVER)
+        self._times = np.append(self.time, -NEVER)
+
+    def of(self, who: Longs, run: Longs) -> Longs:
+        """Return those of writers in runs; long ago, where there is none."""
+        wanted = self._key(who, run)
+        at = np.searchsorted(self._keys, wanted)
+        is_known = (self._writers[np.searchsorted(self._writers, who)] == who) & (run < self._width)
+        return np.where(is_known & (self._keys[at] == wanted), self._times[at], -NEVER)
+
+    def _key(self, who: Longs, run: Longs) -> Longs:
+        return np.searchsorted(self._writers, who) * self._width + run
 
 
 class Runs:
-    """The runs that begin with `launches`, behind so many others; run 0 lies before the first of them.
+    """The runs in `facts`, behind so many others; run 0 lies before the first of them."""
 
-    Two columns of steps and words have the first step and the last word of each.
-    """
+    def __init__(self, facts: Facts, before: int, codes: Codes) -> None:
+        stepped: list[Longs] = []
+        self._steps = (facts.of(Form.STEP_STARTED), facts.of(Form.STEP_COMPLETED), facts.of(Form.STEPPED))
 
-    def __init__(self, launches: list[Launch], moments: Moments, before: int, codes: Codes) -> None:
-        self.starts: Longs = np.array([begin for begin, _ in launches], np.int64)
-        begins = [begin for begin, _ in launches]
-        behind = [*begins, NEVER]
-        self._runs = list(map(LedgerRun, [(-NEVER, set()), *launches], behind))
-        self._codes, self._before = codes, before
-        for end in sorted(moments.ends):  # of the time at which the next run began it is this one's
-            is_first = not before and begins[:1] == [end[0]]
+        def next_step(time: int) -> int:
+            if not stepped:
+                stepped.append(np.sort(np.concatenate([each.time for each in self._steps]), kind="stable"))
+            at = int(np.searchsorted(stepped[0], time))
+            return int(stepped[0][at]) if at < len(stepped[0]) else NEVER
+
+        starts, ends = facts.of(Form.STARTED), facts.of(Form.ENDED)
+        begun = launches(
+            zip(starts.time.tolist(), starts.who.tolist(), strict=True),
+            np.sort(ends.time).tolist(),
+            next_step,
+        )
+        self.starts: Longs = np.array([begin for begin, _ in begun], np.int64)
+        self._codes, self._before, self._facts = codes, before, facts
+        begins = self.starts.tolist()
+        self._runs = [
+            LedgerRun(*each, behind)
+            for each, behind in zip([(-NEVER, set()), *begun], [*begins, NEVER], strict=True)
+        ]
+        for end in sorted(zip(ends.time.tolist(), ends.number.tolist(), ends.who.tolist(), strict=True)):
+            is_first = not before and begins[:1] == [end[0]]  # else one of that time is of the run before
             self._runs[1 if is_first else bisect_left(begins, end[0])].ends.append(end)
-        for (time,) in moments.halts:
-            self._runs[bisect_right(begins, time)].halts.append(time)
-        for mark in sorted(moments.marks):
+        for time in facts.of(Form.HALTED).time.tolist():
+            self._runs[bisect_right(begins, time)].is_halted = True
+        marks = facts.of(Form.MARKED)
+        for mark in sorted(zip(marks.time.tolist(), marks.number.tolist(), strict=True)):
             self._runs[bisect_right(begins, mark[0])].marks.append(mark)
+        self._add_times()
+
+    def _add_times(self) -> None:
+        first, last = np.full(len(self._runs), NEVER), np.full(len(self._runs), -NEVER)
+        for steps in self._steps:
+            run = self.of(steps.time)
+            begins = np.flatnonzero(is_changed(steps.who, run))
+            np.minimum.at(first, run[begins], steps.time[begins])
+        self._words = LatestTimes(*self.spoken(NEVER))
+        np.maximum.at(last, self._words.run, self._words.time)
+        for at, each in enumerate(self._runs):
+            each.first_step, each.last_word = int(first[at]), int(last[at])
+        ends = [(at, who, time) for at, run in enumerate(self._runs) for time, _, who in run.ends]
+        run, who, time = np.array(ends, np.int64).reshape(-1, 3).T
+        self._ends, self._any_end = LatestTimes(who, run, time), LatestTimes(np.zeros_like(run), run, time)
 
     def __len__(self) -> int:
         return self._before + len(self.starts)
 
-    def of(self, times: Longs) -> Longs:
-        """Return in which run each of `times` lies."""
-        return np.searchsorted(self.starts, times, side="right").astype(np.int64)
-
-    def stepped(self, runs: Longs, times: Longs) -> None:
-        """Take in when steps began in runs."""
-        for run, time in zip(runs.tolist(), times.tolist(), strict=True):
-            self._runs[run].first_step = min(self._runs[run].first_step, time)
-
-    def spoke(self, runs: Longs, times: Longs) -> None:
-        """Take in when runs were alive."""
-        for run, time in zip(runs.tolist(), times.tolist(), strict=True):
-            self._runs[run].last_word = max(self._runs[run].last_word, time)
-
     def __getitem__(self, run: int) -> LedgerRun:
         return self._runs[run]
 
-    def ends(self) -> Iterable[tuple[int, End]]:
-        """Return the ends that were reported, with their runs, in order."""
-        return ((at, end) for at, run in enumerate(self._runs) for end in run.ends)
+    def of(self, times: Longs) -> Longs:
+        """Return in which run each of `times` lies."""
+        if not len(self.starts):
+            return np.zeros(len(times), np.int64)
+        return np.searchsorted(self.starts, times, side="right").astype(np.int64)
+
+    def at(self, time: int) -> int:
+        """Return in which run a moment lies."""
+        return int(np.searchsorted(self.starts, time, side="right"))
+
+    def spoken(self, until: int) -> _Words:
+        """Return all words before a moment that may be a writer's last in a run."""
+        facts = self._facts
+        between = [self._codes[name] for name in buckets.NOT_THE_RUNS_OWN]
+        steps, borders, intervals = (
+            facts.of(form) for form in (Form.STEP_COMPLETED, Form.BORDER, Form.INTERVAL)
+        )
+        is_own = ~np.isin(intervals.code, between)
+        is_word = ~np.isin(borders.code, between)
+        words = [
+            (steps.who, steps.time),
+            (steps.who, steps.end),
+            (borders.number[is_word] >> 1, borders.time[is_word]),
+            (intervals.who[is_own], intervals.time[is_own]),
+            (intervals.who[is_own], intervals.end[is_own]),
+            *((each.who, each.time) for each in (facts.of(Form.STEP_STARTED), facts.of(Form.WORD))),
+        ]
+        for form in (Form.STARTED, Form.ENDED, Form.HALTED):
+            time = facts.of(form).time
+            words.append((np.full(len(time), NOBODY), time))
+        found = [_Words()]
+        for who, time in words:
+            each = _Words(who, self.of(time), time)
+            if until < NEVER:
+                each = where(each, time < until)
+            first = np.flatnonzero(is_changed(each.who, each.run))
+            if len(first):
+                latest = np.maximum.reduceat(each.time, first)
+                found.append(_Words(each.who[first], each.run[first], latest))
+        return joined(found)
+
+    def last_words(self, who: Longs, run: Longs) -> Longs:
+        """Return when writers were last heard of in runs, or said that these ended, or else anybody did."""
+        ended = self._ends.of(who, run)
+        ended = np.where(ended > -NEVER, ended, self._any_end.of(np.zeros_like(run), run))
+        return np.maximum(self._words.of(who, run), ended)
+
+    def silences(self) -> Spans:
+        """Return from the last word of each run to the next one's begin."""
+        times = [(run.last_word, run.behind) for run in self._runs]
+        return Spans(*np.array(times, np.int64).T)
 
     @property
     def is_over(self) -> bool:
@@ -97,7 +185,7 @@ class Runs:
             time >= run.ends[-1][0] and code == queued for time, code in run.marks
         )
 
-    def background(self) -> Longs:
+    def background(self) -> tuple[Longs, Longs]:
         """Return from when on the unclaimed time is what code: times and codes, oldest first."""
         made: list[tuple[int, int]] = []
         for at in range(len(self._runs)):
@@ -106,97 +194,35 @@ class Runs:
                     made[-1] = made[-1][0], code
                 else:
                     made.append((time, code))
-        rows: Longs = np.array(made, np.int64).T
-        return rows
+        times, codes = np.array(made, np.int64).T
+        return times, codes
 
-    def _background_of(self, at: int) -> list[tuple[int, int]]:
+    def _background_of(self, at: int) -> Iterator[tuple[int, int]]:
         run, codes = self._runs[at], self._codes
         queue_wait, recovery = codes[buckets.QUEUE_WAIT], codes[buckets.RECOVERY]
         has_stepped = run.first_step < NEVER
-        made = [(run.begin, codes[buckets.STARTUP])]
+        yield run.begin, codes[buckets.STARTUP]
         if has_stepped:
-            made.append((run.first_step, codes[buckets.OTHER]))
+            yield run.first_step, codes[buckets.OTHER]
         silent = max(run.last_word, run.begin)
         is_followed = run.behind < NEVER and (self._before + at > 0 or has_stepped)
         is_over = run.has_ended or is_followed
         if is_over:
-            made.append((silent, self._verdict(run, silent)))
+            yield silent, self._verdict(run, silent)
         is_queued = is_waiting = False
         for time, code in run.marks:
             if code == recovery:
                 if time > silent and not is_over and not is_waiting:
-                    made.append((time, code))
+                    yield time, code
             elif not is_queued or code == queue_wait:  # the allocation ends until the job is queued
-                made.append((max(time, silent), code))
+                yield max(time, silent), code
                 is_waiting = True
                 is_queued |= code == queue_wait
-        return made
 
     def _verdict(self, run: LedgerRun, silent: int) -> int:
         """Return what follows the end of a run: nothing special when it ended well, else recovery."""
         recovery, allocation_end = (self._codes[each] for each in (buckets.RECOVERY, buckets.ALLOCATION_END))
         ended_well = run.has_ended and not any(badly for _, badly, _ in run.ends)
-        ended_well |= bool(run.halts) or any(code == allocation_end for _, code in run.marks)
+        ended_well |= run.is_halted or any(code == allocation_end for _, code in run.marks)
         failed = any(time > silent and code == recovery for time, code in run.marks)
         return self._codes[buckets.OTHER] if ended_well and not failed else recovery
-
-
-def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
-    """Return which steps, by stream in order of time, are not above their writer's last in the run."""
-    stream, _, number = steps
-    back = np.zeros(len(number), np.bool_)
-    back[1:] = (number[1:] <= number[:-1]) & (stream[1:] == stream[:-1]) & (run[1:] == run[:-1])
-    return back
-
-
-def nameless_rollbacks(number: Longs, run: Longs, first: int = 1, highest: int = -NEVER) -> Longs:
-    """Return indices of the steps, from `first` on, with which the only writer without a name goes back.
-
-    Of numbers that several may report without a name, one must lie at least two below the highest of its
-    attempt, which must be the last one, and the steps before it and behind it must each count on. The attempt
-    began with the first of them, or before it, with a `highest` number there.
-    """
-    down = np.flatnonzero(number[first:] < number[first - 1 : -1]) + first
-    down = down[down + 2 < len(number)]
-    stride = np.diff(number)
-    down = down[(stride[down] > 0) & (stride[down] == stride[down + 1])]
-    found: list[int] = []
-    low = upto = 0
-    for at in down.tolist():
-        begins = int(np.searchsorted(run, run[at]))
-        if begins > low:
-            low, upto, highest = begins, begins, -NEVER
-        highest = max(highest, int(number[upto:at].max(initial=-NEVER)))
-        upto = at
-        count = min(highest - int(number[at]), _COUNTED_ON)
-        last, early = at + count, max(low, at - 1 - count)
-        if count < 2 or number[at - 1] != highest or last >= len(number):  # noqa: PLR2004 - by two at least
-            continue
-        counts_on = _counts_on(stride[early : at - 1]) and _counts_on(stride[at:last])
-        if counts_on and run[last] == run[at]:
-            found.append(at)
-            low, highest = at, -NEVER
-    return np.array(found, np.int64)
-
-
-def begins_within(
-    backs: Iterable[tuple[int, int, int]], known_run: int, known: Mapping[int, int]
-) -> Iterable[int]:
-    """Return when attempts begin within runs, where streams go `back` (run, stream and time, in order).
-
-    The first time that any stream goes back within a run is the begin of the job's second attempt in that
-    run, the second time that of the third, and so on. In `known_run` streams went back so often before.
-    """
-    most = max(known.values(), default=0)
-    count = {(known_run, stream): times for stream, times in known.items()}
-    found: dict[tuple[int, int], int] = {}
-    for run, stream, time in backs:
-        nth = count.get((run, stream), 0)
-        count[run, stream] = nth + 1
-        if run != known_run or nth >= most:
-            found[run, nth] = min(time, found.get((run, nth), time))
-    return found.values()
-
-
-def _counts_on(stride: Longs) -> bool:
-    return bool((stride > 0).all() and (stride == stride[:1]).all())

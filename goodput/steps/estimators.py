@@ -1,4 +1,4 @@
-"""How long a step should take, and how far steps are from that: estimators over the times of steps.
+"""How long a step should take, and how far recorded numbers are apart: estimators over steps.
 
 All times are seconds, in any order; none is negative.
 """
@@ -29,11 +29,6 @@ def ideal_s(times_s: ArrayLike) -> float | None:
     distances_s = np.abs(times - np.median(times))
     reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * np.median(distances_s)
     return float(times[distances_s <= reach_s].mean())
-
-
-def deviations_s(times_s: ArrayLike, ideal: float) -> Seconds:
-    """How far each step is from the ideal one, in seconds: never negative."""
-    return np.abs(np.asarray(times_s, dtype=np.float64) - ideal)
 
 
 def usual_stride(counts: ArrayLike) -> int:

@@ -58,7 +58,7 @@ class RecentSteps:
         return tuple((step, found[step]) for step in new)
 
     def _distances_s(self) -> tuple[float | None, dict[int, float]]:
-        from .estimators import deviations_s, ideal_s, usual_stride  # noqa: PLC0415 - numpy: only if asked
+        from .estimators import ideal_s, usual_stride  # noqa: PLC0415 - numpy: only if asked
 
         if not self._steps:
             return None, {}
@@ -66,7 +66,7 @@ class RecentSteps:
         stride = usual_stride(counts)
         took_s = [time_s * stride for time_s in times_s]
         ideal = ideal_s(took_s) or 0.0
-        return ideal, dict(zip(self._steps, deviations_s(took_s, ideal).tolist(), strict=True))
+        return ideal, {step: abs(each_s - ideal) for step, each_s in zip(self._steps, took_s, strict=True)}
 
     def _add(self, step: int, time_s: float, count: int) -> None:
         if time_s < 0:

@@ -8,10 +8,11 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compat.step_times import ideal_step_time_s, step_times_s
+from ..compat.peer.step_times import ideal_step_time_s, step_times_s
 from ..job_events import JobEvents
+from ..ledger.claims import is_changed
 from ..synthetic_steps import are_synthetic
-from .estimators import Seconds, deviations_s, ideal_s
+from .estimators import Seconds, ideal_s
 from .table import StepRows, StepTable, step_table
 from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
@@ -44,14 +45,9 @@ def summary_of(
     ideal = ideal_s(rows.times_s)
     if ideal is None:
         return None
-    peers_times_s = step_times_s(events, window)
-    no_peers = "no step is followed by the one with the next number"
-    if (peers := ideal_step_time_s(peers_times_s)) is not None:
-        no_peers = ""
-    elif len(peers_times_s):
-        no_peers = "it leaves out steps that last less than a second"
+    peers, no_peers = _peers_ideal(events, window)
     found, no_stragglers = stragglers(table)
-    distances_s = deviations_s(rows.took_s, ideal)
+    distances_s = np.abs(rows.took_s - ideal)
     last = _last(rows.steps)
     return StepSummary(
         steps=rows.total,
@@ -70,6 +66,16 @@ def summary_of(
     )
 
 
+def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple[float | None, str]:
+    """The ideal step time that ml-goodput-measurement would give, or why it gives none."""
+    times_s = step_times_s(events, window)
+    if (ideal := ideal_step_time_s(times_s)) is not None:
+        return ideal, ""
+    if len(times_s):
+        return None, "it leaves out steps that last less than a second"
+    return None, "no step is followed by the one with the next number"
+
+
 def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
     """Who took 1.1 times as long as the others, or longer, in most of eight or more steps; worst first.
 
@@ -82,20 +88,22 @@ def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
     if len(np.unique(table.ranks.writer[whole])) == 1:
         return (), "only one writer records what its steps took; a Recorder on every rank distinguishes them"
     rows, usual_s = _shared(table.ranks)
-    ratios = rows.took_s / usual_s
+    ratios, excesses_s = rows.took_s / usual_s, rows.took_s - usual_s
     steps = np.bincount(rows.writer, minlength=len(table.writers))
     slow = np.bincount(rows.writer[ratios >= _RATIO], minlength=len(table.writers))
     if not (steps >= _ENOUGH_STEPS).any():
         return (), f"no two ranks recorded {_ENOUGH_STEPS} steps in common"
     found = []
     for code in np.flatnonzero((steps >= _ENOUGH_STEPS) & (2 * slow > steps)).tolist():
-        own = rows.writer == code
+        ratio, excess_s, took_s = (
+            float(np.median(each[rows.writer == code])) for each in (ratios, excesses_s, rows.took_s)
+        )
         found.append(
             Straggler(
                 writer=table.writers[code],
-                ratio=float(np.median(ratios[own])),
-                excess_s=float(np.median((rows.took_s - usual_s)[own])),
-                took_s=float(np.median(rows.took_s[own])),
+                ratio=ratio,
+                excess_s=excess_s,
+                took_s=took_s,
                 steps=int(steps[code]),
                 slow=int(slow[code]),
             )
@@ -105,7 +113,9 @@ def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
 
 def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     """What several ranks recorded by both ends, and what the others took (median, s) at the same step."""
-    rows = ranks.where(ranks.is_whole).by_writer()
+    rows = ranks.where(ranks.is_whole)
+    rows = rows.where(np.lexsort((-rows.took_s, rows.writer, rows.number, rows.attempt, rows.run)))
+    rows = rows.where(is_changed(rows.run, rows.attempt, rows.number, rows.writer))  # a word of each writer
     rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
     first = np.flatnonzero(rows.new_step())
     count = np.diff(first, append=len(rows.number))

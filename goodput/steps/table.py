@@ -3,16 +3,16 @@
 The table follows from the set of events, not from their order of arrival.
 """
 
-from collections.abc import Iterator
+from array import array
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..job_events import STEP_LIMIT, JobEvents, StepStarts
-from ..ledger.claims import nanoseconds
+from ..job_events import STEP_LIMIT, JobEvents, StepStarts, WholeSteps
+from ..ledger.attempts import nameless_rollbacks
+from ..ledger.claims import is_changed, nanoseconds
 from ..ledger.launches import run_starts
-from ..ledger.runs import nameless_rollbacks
 from .estimators import Seconds, usual_stride
 
 _MANY = 1_000_000
@@ -43,12 +43,7 @@ class StepRows(NamedTuple):
 
     def new_step(self) -> _Mask:
         """Where each step begins, of rows in the order of run, attempt and number."""
-        return _changes(self.run, self.attempt, self.number)
-
-    def by_writer(self) -> "StepRows":
-        """One row for each writer's word on a step; of several ranks under one name the longest."""
-        rows = self.where(np.lexsort((-self.took_s, self.writer, self.number, self.attempt, self.run)))
-        return rows.where(_changes(rows.run, rows.attempt, rows.number, rows.writer))
+        return is_changed(self.run, self.attempt, self.number)
 
     @property
     def total(self) -> int:
@@ -92,9 +87,13 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     """
     writers = tuple(dict.fromkeys([*events.whole_steps, *events.step_starts]))
     runs_s = np.array(run_starts(events), np.float64)
-    parts = [part for code, name in enumerate(writers) for part in _of_writer(events, code, name, runs_s)]
-    parts = parts or [*_of_writer(_NO_STEPS, 0, "", runs_s)]
-    ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) != 1 else parts[0]
+    parts: list[StepRows] = []
+    for code, name in enumerate(writers):
+        whole = _whole(events.whole_steps.get(name, WholeSteps()), code, name, runs_s)
+        begun = _begun(events.step_starts.get(name, StepStarts()), code, name, runs_s, np.unique(whole.run))
+        parts += [part for part in (whole, begun) if len(part.run)]
+    parts = parts or [_whole(WholeSteps(), 0, "", runs_s)]
+    ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
     job = _of_the_job(ranks, is_shared=len(parts) > 1)
     stride = 1 if by_number else usual_stride(job.steps)
     if stride > 1:
@@ -103,51 +102,52 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     return StepTable(writers, ranks, job, stride)
 
 
-def _of_writer(events: JobEvents, code: int, name: str, runs_s: Seconds) -> Iterator[StepRows]:
-    """What one writer recorded by both ends, and of other runs by starts."""
-    known = np.empty(0, np.int64)
-    if whole := events.whole_steps.get(name):
-        columns = (np.array(each) for each in (whole.numbers, whole.starts_s, whole.ends_s))
-        run, attempt, number, start_s, end_s = _attempts(name, runs_s, *columns)
-        one, writer, is_whole = (np.broadcast_to(each, len(run)) for each in (1, code, True))
-        yield StepRows(run, attempt, number, one, writer, start_s, end_s - start_s, is_whole)
-        known = np.unique(run)
-    if begun := events.step_starts.get(name):
-        columns = (np.array(each) for each in (begun.numbers, begun.times_s))
-        run, attempt, number, start_s = found = _attempts(name, runs_s, *columns)
-        if not _goes_up(run, attempt, number):  # of ranks without a name the first counts
-            order = np.lexsort((start_s, number, attempt, run))
-            order = order[_changes(run[order], attempt[order], number[order])]
-            run, attempt, number, start_s = found = [each[order] for each in found]
-        steps, took_s = np.diff(number), np.diff(start_s)
-        goes_on = (run[1:] == run[:-1]) & (steps > 0) & (took_s >= 0) & ~np.isin(run[:-1], known)
-        chosen = slice(None) if goes_on.all() else goes_on
-        run, attempt, number, start_s, steps, took_s = (
-            each[chosen] for each in (*(column[:-1] for column in found), steps, took_s)
-        )
-        writer, is_whole = (np.broadcast_to(each, len(run)) for each in (code, False))
-        yield StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
+def _whole(steps: WholeSteps, code: int, name: str, runs_s: Seconds) -> StepRows:
+    """What one writer recorded by both ends."""
+    run, attempt, number, start_s, end_s = _attempts(
+        name, runs_s, steps.numbers, steps.starts_s, steps.ends_s
+    )
+    one, writer, is_whole = (np.broadcast_to(each, len(run)) for each in (1, code, True))
+    return StepRows(run, attempt, number, one, writer, start_s, end_s - start_s, is_whole)
 
 
-def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Seconds) -> list[Any]:
+def _begun(begun: StepStarts, code: int, name: str, runs_s: Seconds, known: _Whole) -> StepRows:
+    """What one writer recorded by starts in other runs than those `known` by both ends."""
+    run, attempt, number, start_s = found = _attempts(name, runs_s, begun.numbers, begun.times_s)
+    if not _goes_up(run, attempt, number):  # of ranks without a name the first counts
+        order = np.lexsort((start_s, number, attempt, run))
+        order = order[is_changed(run[order], attempt[order], number[order])]
+        run, attempt, number, start_s = found = [each[order] for each in found]
+    steps, took_s = np.diff(number), np.diff(start_s)
+    goes_on = (run[1:] == run[:-1]) & (steps > 0) & (took_s >= 0) & ~np.isin(run[:-1], known)
+    chosen = slice(None) if goes_on.all() else goes_on
+    run, attempt, number, start_s, steps, took_s = (
+        each[chosen] for each in (*(column[:-1] for column in found), steps, took_s)
+    )
+    writer, is_whole = (np.broadcast_to(each, len(run)) for each in (code, False))
+    return StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
+
+
+def _attempts(name: str, runs_s: Seconds, numbers: "array[int]", *times: "array[float]") -> list[Any]:
     """Run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
+    number, *times_s = map(np.array, (numbers, *times))
     good = np.isfinite(times_s[-1] - times_s[0]) & (times_s[-1] >= times_s[0])
     good &= np.isfinite(times_s[0]) & (abs(number) < STEP_LIMIT)
     columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
     if not _goes_up(columns[1]):
         order = np.lexsort((*columns[2:], columns[0], columns[1]))
-        order = order[_changes(*(column[order] for column in columns))]
+        order = order[is_changed(*(column[order] for column in columns))]
         columns = [column[order] for column in columns]
     number, start_s = columns[:2]
     run = np.searchsorted(runs_s, start_s, side="right")
     back = np.append(np.zeros(min(1, len(number)), bool), number[1:] <= number[:-1])
     if not name and back.any():  # ranks in turns are no going back: the ledger's rule says what is
         time, back[:] = nanoseconds(start_s), False
-        once = np.flatnonzero(_changes(time, number))
+        once = np.flatnonzero(is_changed(time, number))
         back[once[nameless_rollbacks(number[once], run[once])]] = True
     attempt = np.zeros(len(run), np.int64)
     if back.any():
-        new_run = _changes(run)
+        new_run = is_changed(run)
         backs = np.cumsum(back & ~new_run)
         attempt = backs - np.maximum.accumulate(np.where(new_run, backs, 0))
     return [run, attempt, *columns]
@@ -160,7 +160,7 @@ def _of_the_job(ranks: StepRows, *, is_shared: bool) -> StepRows:
         rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
         rows = rows.where(rows.new_step())
     if is_shared:
-        goes_on = np.append(~_changes(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
+        goes_on = np.append(~is_changed(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
         room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
         rows = rows._replace(steps=np.minimum(rows.steps, room))
     return rows if _goes_up(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
@@ -172,15 +172,3 @@ def _goes_up(*columns: NDArray[Any]) -> bool:
     for column in reversed(columns):
         later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
     return bool(later.all())
-
-
-def _changes(*columns: NDArray[Any]) -> _Mask:
-    """Where any of the columns has another value than in the row before; the first row is one."""
-    changed = np.ones(len(columns[0]), dtype=bool)
-    if len(changed):
-        changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return changed
-
-
-_NO_STEPS = JobEvents()
-_NO_STEPS.step_starts[""] = StepStarts()

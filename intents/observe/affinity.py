@@ -7,12 +7,12 @@ import msgspec
 
 from ...units import count_text
 from ..events import NodeObserved
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
 _REMEMBERED = 30
 
 
-class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
+class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The cores of a node, and those that the application leaves idle.
 
     Of several nodes it is the worst case (:mod:`.nodes`).
@@ -22,6 +22,9 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     threads that inherit a mask never run there by themselves. `spare_cores` are all cores, or as many as the
     cgroup lets the job use at once (`core_limit`, 0: all), less the application's measured use.
     """
+
+    title, number = "core affinity", 1
+    unseen = "the node was not observed yet"
 
     evidence: Evidence = Evidence()
     cpus: tuple[int, ...] = ()
@@ -42,10 +45,7 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     others_spare_cores: float = 0.0
     """The median of the others'."""
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.cpus:
-            return "the node was not observed yet"
+    def _text(self) -> str:
         masks = f"bound, {count_text(self.idle_cores, 'core')} in no mask" if self.bound else "not bound"
         return (
             f"{self._machine()}; {self.used_cores:.2f} used by"
@@ -71,7 +71,7 @@ class AffinityObserver:
     """Collects observations of one node; the application's use is the mean of the last ones."""
 
     def __init__(self) -> None:
-        self._found = CoreAffinity()
+        self.found = CoreAffinity()
         self._used = array("d")
         self._times_s = array("d")
 
@@ -83,17 +83,17 @@ class AffinityObserver:
         self._times_s.append(now)
         del self._used[:-_REMEMBERED], self._times_s[:-_REMEMBERED]
         used_cores = sum(self._used) / len(self._used)
-        cores = _Cores(node.siblings)
-        masks = {cpu for process in node.processes for cpu in (*process.cpus, *process.thread_cpus)}
-        unbound = cores.without(node.cpus, masks)
-        total = cores.count(node.cpus)
-        self._found = CoreAffinity(
-            evidence=Evidence(
-                count=len(self._used),
-                window_s=self._times_s[-1] - self._times_s[0],
-                end_s=self._times_s[-1],
-                source=node.source,
-            ),
+        core_of = {cpu: min(group) for group in node.siblings for cpu in group}
+
+        def cores(cpus: Iterable[int]) -> set[int]:
+            """Return the cores of `cpus`; a CPU of which nothing is known is a core."""
+            return {core_of.get(cpu, cpu) for cpu in cpus}
+
+        busy = cores(cpu for process in node.processes for cpu in (*process.cpus, *process.thread_cpus))
+        unbound = tuple(cpu for cpu in node.cpus if core_of.get(cpu, cpu) not in busy)
+        total = len(cores(node.cpus))
+        self.found = CoreAffinity(
+            evidence=Evidence(len(self._used), now - self._times_s[0], now, node.source),
             cpus=node.cpus,
             cores=total,
             core_limit=node.core_limit,
@@ -101,31 +101,8 @@ class AffinityObserver:
             processes=len(node.processes),
             bound=any(len(process.cpus) < len(node.cpus) for process in node.processes),
             unbound=unbound,
-            idle_cores=cores.count(unbound),
+            idle_cores=len(cores(unbound)),
             used_cores=used_cores,
-            mask_cores=min(cores.count(process.cpus) for process in node.processes),
+            mask_cores=min(len(cores(process.cpus)) for process in node.processes),
             spare_cores=max(0.0, min(total, node.core_limit or total) - used_cores),
         )
-
-    def observe(self) -> CoreAffinity:
-        """Return the intent."""
-        return self._found
-
-
-class _Cores:
-    """Which CPUs are hyperthreads of one core. A CPU of which nothing is known is a core."""
-
-    def __init__(self, siblings: Iterable[tuple[int, ...]]) -> None:
-        self._core_of = {cpu: min(group) for group in siblings for cpu in group}
-
-    def count(self, cpus: Iterable[int]) -> int:
-        """Return the number of cores that `cpus` are of."""
-        return len(self._of(cpus))
-
-    def without(self, cpus: Iterable[int], busy: Iterable[int]) -> tuple[int, ...]:
-        """Return those of `cpus` that share no core with a busy one."""
-        busy_cores = self._of(busy)
-        return tuple(cpu for cpu in cpus if self._core_of.get(cpu, cpu) not in busy_cores)
-
-    def _of(self, cpus: Iterable[int]) -> set[int]:
-        return {self._core_of.get(cpu, cpu) for cpu in cpus}

@@ -9,17 +9,19 @@ from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.interval.failures import Failures
 from ...units import count_text
 from ...units import rounded_duration_text as _time
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
 _REMEMBERED = 256
 
 
-class CheckpointRate(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointRate(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The distribution of the seconds from one checkpoint's start to the next one's, under any settings.
 
     `cost_s` is the mean of what one took from the job (blocking and slowdown); `failures` are those seen in
     `observed_s` of running.
     """
+
+    title, number = "checkpoint rate", 10
 
     evidence: Evidence = Evidence()
     p10_s: float = 0.0
@@ -29,8 +31,7 @@ class CheckpointRate(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     observed_s: float = 0.0
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         failed = f"{count_text(self.failures, 'failure')} in {_time(self.observed_s)}"
         if not self.evidence.count:
             return f"no two checkpoints yet; {failed}"
@@ -59,14 +60,11 @@ class CheckpointRateObserver:
         intervals_s = sorted(cost.interval_s for cost in self._costs)
         last = len(intervals_s) - 1
         p10_s, median_s, p90_s = (intervals_s[round(share * last)] for share in (0.1, 0.5, 0.9))
+        start_s, end_s = self._costs[0].time_s, self._costs[-1].time_s
+        source = "the application's checkpoints"
         return msgspec.structs.replace(
             seen,
-            evidence=Evidence(
-                count=len(self._costs),
-                window_s=self._costs[-1].time_s - self._costs[0].time_s,
-                end_s=self._costs[-1].time_s,
-                source="the application's checkpoints",
-            ),
+            evidence=Evidence(count=last + 1, window_s=end_s - start_s, end_s=end_s, source=source),
             p10_s=p10_s,
             median_s=median_s,
             p90_s=p90_s,

@@ -6,15 +6,17 @@ from ...units import count_text
 from ...units import rounded_duration_text as _time
 from ..declared import Declared
 from ..events import AllocationObserved
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
 
-class CheckpointsRequired(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointsRequired(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The least and the most checkpoints of the whole job, as declared, those `taken`, and the time left.
 
     `left_s` is None where neither the job's length was declared nor the end of its allocation is known;
     `is_length_declared` tells the one from the other, which only bounds the time.
     """
+
+    title, number = "checkpoints required", 8
 
     evidence: Evidence = Evidence()
     least: int | None = None
@@ -40,8 +42,7 @@ class CheckpointsRequired(msgspec.Struct, frozen=True, kw_only=True):
         fit = int(min(self.left_s / interval_s, 2.0**31))
         return fit if self.most_left is None else min(fit, self.most_left)
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         least = "" if self.least is None else f"at least {self.least}"
         most = "" if self.most is None else f"at most {self.most}"
         wanted = " and ".join(filter(None, (least, most))) or "no number declared"

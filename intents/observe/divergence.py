@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import MetricObserved, TextEnum
-from ..intent import Evidence
+from ..intent import Evidence, EvidenceWindow, Intent
 
 WINDOW, BLOCK, GROWING = 64, 8, 4
 """Values that one is compared with; values of a block; blocks in a row that grow."""
@@ -46,13 +46,15 @@ class Sign(TextEnum):
     RISE = "rises"
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """A metric as it was last, and by what it diverges (`sign` None: it does not).
 
     It was usual up to `good_step`, at `good_s` (epoch seconds; minus infinity: never): what was written later
     may have what made it diverge. `usual` is the median of the values before. `back_to` is the newest
     checkpoint of that time that the prefix directory still has, empty when there is none.
     """
+
+    title, number = "divergence", 12
 
     evidence: Evidence = Evidence()
     metric: str = ""
@@ -64,15 +66,14 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
     good_s: float = -inf
     back_to: str = ""
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         if not self.evidence.count:
             return f"{self.metric} was not reported yet" if self.metric else "no metric was reported"
         value = "" if self.value is None else f" {self.value:.4g}"
         if self.sign is None:
             return f"{self.metric} is{value} at step {self.step}, and does not diverge"
-        since = f"it was usual ({self.usual:.4g}) up to step {self.good_step}"
-        since = since if self.good_s > -inf else "it never was usual"
+        usual = f"it was usual ({self.usual:.4g}) up to step {self.good_step}"
+        since = usual if self.good_s > -inf else "it never was usual"
         back = f"; the last checkpoint of that time is {self.back_to}" if self.back_to else ""
         return f"{self.metric} {self.sign}:{value or ' it was not finite'} at step {self.step}; {since}{back}"
 
@@ -96,7 +97,7 @@ class MetricObserver:
 
     def __init__(self, name: str) -> None:
         self.seen = Divergence(metric=name)
-        self._count, self._start_s = 0, 0.0
+        self._count, self._window = 0, EvidenceWindow()
         self._usual: deque[float] = deque(maxlen=WINDOW)
         self._good = _Good()
         self._values: list[float] = []
@@ -105,9 +106,8 @@ class MetricObserver:
         self._lowest = inf
         self._sign: Sign | None = None
         self._good_before = _Good()
-        self._limit = inf
-        """Below which a rise has ended."""
-        self._calm = 0
+        self._limit, self._calm = inf, 0
+        """Below which a rise has ended; usual values in a row."""
 
     def begin_run(self) -> None:
         """The job goes on from a checkpoint: what was usual before stays so."""
@@ -119,7 +119,7 @@ class MetricObserver:
     def add(self, event: MetricObserved) -> None:
         """Take in one value."""
         self._count += 1
-        self._start_s = self._start_s or event.time_s
+        self._window.add(event.time_s, event.time_s)
         value, good = event.value, self._good
         sign = Sign.NOT_FINITE if value is None else Sign.JUMP if self._is_jump(value) else None
         if value is not None and sign is None:
@@ -127,20 +127,16 @@ class MetricObserver:
             if rising is not None:
                 sign, good = Sign.RISE, rising
         self._conclude(sign, good)
+        until = self._good_before if self._sign else self._good
         self.seen = Divergence(
-            evidence=Evidence(
-                count=self._count,
-                window_s=max(0.0, event.time_s - self._start_s),
-                end_s=event.time_s,
-                source="the recorder",
-            ),
+            evidence=self._window.evidence(self._count, "the recorder"),
             metric=event.name,
             value=value,
             usual=median(self._usual) if self._usual else 0.0,
             sign=self._sign,
             step=event.step,
-            good_step=self._good_before.step if self._sign else self._good.step,
-            good_s=self._good_before.time_s if self._sign else self._good.time_s,
+            good_step=until.step,
+            good_s=until.time_s,
         )
 
     def _conclude(self, sign: Sign | None, good: _Good) -> None:

@@ -5,11 +5,12 @@ from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import GoodputEvent, OutputCompleted, RestartCompleted, StepCompleted
-from ...goodput.interval.failures import Failures
+from ...goodput.interval.failures import FailureWatch
 from ..declared import Declared
 from ..events import (
     AllocationObserved,
     MetricObserved,
+    NodeLeft,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
@@ -20,25 +21,22 @@ from ..events import (
 from ..intent import Intent
 from ..settings import is_cached
 from ..tune.knowledge import Knowledge
+from . import checkpoints_required
 from .affinity import CoreAffinity
 from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
 from .checkpoints_required import CheckpointsRequired
-from .checkpoints_required import observe as observe_checkpoints_required
 from .divergence import Divergence, DivergenceObserver
+from .faults import fault_model, fault_tolerance, redundancy
 from .faults.clean_start import CleanStart, CleanStartObserver
 from .faults.fault_model import FaultModel
-from .faults.fault_model import observe as observe_faults
 from .faults.fault_tolerance import FaultTolerance
-from .faults.fault_tolerance import observe as observe_tolerance
 from .faults.history import History, HistoryObserver
-from .faults.kept_checkpoints import KeptCheckpoints
 from .faults.redundancy import Redundancy
-from .faults.redundancy import observe as observe_redundancy
+from .io import storage
 from .io.buffers import BufferObserver, BufferSizes
 from .io.flush import FlushBehaviour, FlushObserver
 from .io.output_sizes import OutputSizeObserver, OutputSizes
 from .io.storage import StorageTargets
-from .io.storage import observe as observe_targets
 from .nodes import Nodes
 from .workflow import Workflow, WorkflowObserver
 
@@ -63,53 +61,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
-        return {
-            "core affinity": self.affinity,
-            "buffer sizes": self.buffers,
-            "redundancy scheme": self.redundancy,
-            "flush": self.flush,
-            "fault model": self.faults,
-            "clean start": self.clean_start,
-            "fault tolerance": self.tolerance,
-            "history": self.history,
-            "storage targets": self.storage,
-            "output sizes": self.outputs,
-            "checkpoints required": self.checkpoints,
-            "checkpoint rate": self.rate,
-            "workflow": self.workflow,
-            "divergence": self.divergence,
-        }
-
-
-NUMBERS = {
-    "core affinity": 1,
-    "buffer sizes": 2,
-    "redundancy scheme": 3,
-    "fault model": 3,
-    "clean start": 4,
-    "fault tolerance": 5,
-    "history": 6,
-    "flush": 8,
-    "storage targets": 7,
-    "output sizes": 9,
-    "checkpoints required": 8,
-    "checkpoint rate": 10,
-    "workflow": 11,
-    "divergence": 12,
-}
-"""The study's number of an intent, by the name of :meth:`Intents.named`."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job at `now_s` (epoch seconds) from elsewhere than its own I/O."""
-
-    failures: Failures = Failures()
-    allocation: AllocationObserved | None = None
-    recalled: Knowledge | None = None
-    now_s: float = 0.0
-
-
-_NOTHING = Surroundings()
+        every: list[Intent] = [getattr(self, name) for name in self.__struct_fields__]
+        return {each.title: each for each in every}
 
 
 class Observers:
@@ -117,34 +70,36 @@ class Observers:
 
     def __init__(self) -> None:
         self.nodes = Nodes()
+        self.failures = FailureWatch()
+        self.workflow = WorkflowObserver()
+        self.allocation: AllocationObserved | None = None
+        self.targets: StorageTargetsObserved | None = None
+        """What the prefix directory is on."""
+        self.recalled: Knowledge | None = None
+        """What earlier jobs taught."""
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
         self._clean_start = CleanStartObserver()
         self._history = HistoryObserver()
         self._rate = CheckpointRateObserver()
-        self._workflow = WorkflowObserver()
         self._divergence = DivergenceObserver()
-        self._kept = KeptCheckpoints()
         self._taken = 0
         self._outputs = OutputSizeObserver()
-        self.targets: StorageTargetsObserved | None = None
-        """What the prefix directory is on."""
 
     def begin_run(self, job: SettingsObserved, now: float) -> None:
         """Take in that a run of `job` begins."""
         self._clean_start.begin_run(job, now)
-        self._workflow.begin_run()
+        self.workflow.begin_run()
         self._divergence.begin_run()
 
     def add_event(self, event: GoodputEvent, settings: Values) -> None:
         """Take in what happened to the job under `settings`."""
         self._history.add(event, is_cached=is_cached(settings))
-        self._kept.add(event, is_cached=is_cached(settings))
         match event:
             case RestartCompleted():
                 self._clean_start.add(event)
             case StepCompleted():
-                self._workflow.add_step(event.end_s - event.start_s)
+                self.workflow.add_step(event.end_s - event.start_s)
             case OutputCompleted():
                 self._buffers.add_output(event)
                 self._outputs.add_output(event)
@@ -153,18 +108,28 @@ class Observers:
     def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
         """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
         self.nodes.add_look(node, now, is_cached=is_cached)
-        self._workflow.add_node(node)
+        self.workflow.add_node(node)
 
-    def add_probe(self, probe: StorageProbed, now: float) -> None:
-        """Take in the rates of a node's storage."""
-        self.nodes.add_probe(probe, now)
+    def note(
+        self, event: StorageProbed | StorageTargetsObserved | AllocationObserved | NodeLeft, now: float
+    ) -> None:
+        """Take in what is known of a node, of the storage or of the allocation."""
+        match event:
+            case StorageProbed():
+                self.nodes.add_probe(event, now)
+            case StorageTargetsObserved():
+                self.targets = event
+            case AllocationObserved():
+                self.allocation = event
+            case NodeLeft():
+                self.nodes.forget(event.host)
 
     def add_digest(self, digest: TraceDigest, now: float) -> None:
         """Take in a stretch of trace, of whichever node: sizes of all nodes are summed."""
         self.nodes.add_digest(digest, now)
         self._buffers.add(digest)
         self._outputs.add(digest)
-        self._workflow.add_digest(digest)
+        self.workflow.add_digest(digest)
 
     def add_metric(self, metric: MetricObserved, job: SettingsObserved | None) -> bool:
         """Take in a value that the application measured; return whether a divergence began or ended."""
@@ -172,48 +137,42 @@ class Observers:
 
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
-        self._flush.add(cost, _key(settings))
+        self._flush.add(cost, settings)
         self._rate.add(cost)
-
-    def observe(
-        self,
-        job: SettingsObserved | None,
-        settings: Values,
-        around: Surroundings = _NOTHING,
-    ) -> Intents:
-        """Return the intents of `job` under `settings`, by what was observed and what is `around` it."""
-        scheme = str(settings["SCR_COPY_TYPE"])
-        redundancy = observe_redundancy(job, scheme if job else None)
-        flush = self._flush.observe(_key(settings))
-        failures, allocation, now = around.failures, around.allocation, around.now_s
-        faults = observe_faults(job, scheme, failures, allocation, around.recalled)
-        declared = job.declared if job else Declared()
-        divergence = self._divergence.observe(declared.metric)
-        keeps = settings.get("SCR_PREFIX_SIZE", 0)
-        back_to = self._kept.newest(divergence.good_s, keeps if isinstance(keeps, int) else 0)
-        return Intents(
-            affinity=self.nodes.affinity,
-            buffers=self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced)),
-            redundancy=redundancy,
-            flush=flush,
-            faults=faults,
-            clean_start=self._clean_start.observe(),
-            tolerance=observe_tolerance(faults, redundancy, flush, settings),
-            history=self._history.observe(job),
-            storage=observe_targets(self.targets),
-            outputs=self._outputs.observe(),
-            checkpoints=observe_checkpoints_required(
-                declared, self._taken, failures.observed_s, allocation, now
-            ),
-            rate=self._rate.observe(failures),
-            divergence=replace(divergence, back_to=back_to if divergence.sign else ""),
-            workflow=self._workflow.observe(allocation, now),
-        )
 
     def flush(self, settings: Values) -> FlushBehaviour:
         """Return that intent alone, which no node's evidence is in."""
-        return self._flush.observe(_key(settings))
+        return self._flush.observe(settings)
 
+    def observe(self, job: SettingsObserved | None, settings: Values, now: float = 0.0) -> Intents:
+        """Return the intents of `job` under `settings`, by what was observed until `now` (epoch seconds)."""
+        scheme = str(settings["SCR_COPY_TYPE"])
+        declared = job.declared if job else Declared()
+        failures, allocation = self.failures.failures, self.allocation
+        protected = redundancy.observe(job, scheme)
+        flush = self.flush(settings)
+        faults = fault_model.observe(job, scheme, failures, allocation, self.recalled)
+        required = checkpoints_required.observe(declared, self._taken, failures.observed_s, allocation, now)
+        return Intents(
+            affinity=self.nodes.affinity,
+            buffers=self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced)),
+            redundancy=protected,
+            flush=flush,
+            faults=faults,
+            clean_start=self._clean_start.seen,
+            tolerance=fault_tolerance.observe(faults, protected, flush, settings),
+            history=self._history.observe(declared),
+            storage=storage.observe(self.targets),
+            outputs=self._outputs.observe(),
+            checkpoints=required,
+            rate=self._rate.observe(failures),
+            divergence=self._diverged(declared, settings),
+            workflow=self.workflow.observe(allocation, now),
+        )
 
-def _key(settings: Values) -> str:
-    return repr(sorted(settings.items()))
+    def _diverged(self, declared: Declared, settings: Values) -> Divergence:
+        found, keeps = self._divergence.observe(declared.metric), settings.get("SCR_PREFIX_SIZE", 0)
+        if not found.sign:
+            return found
+        back_to = self._history.newest(found.good_s, keeps if isinstance(keeps, int) else 0)
+        return replace(found, back_to=back_to)

@@ -43,15 +43,14 @@ class _Node:
 
     def __init__(self) -> None:
         self.affinity = AffinityObserver()
-        self.seen_s = 0.0
+        self.seen_s = self.prefix_s = 0.0
         self.look: NodeObserved | None = None
         self.free_with_datasets: int | None = None
         self.probe: StorageProbed | None = None
         self.trace_events = self.prefix_bytes = 0
-        self.prefix_s = 0.0
 
     def evidence(self, host: str) -> NodeEvidence:
-        cores, look = self.affinity.observe(), self.look
+        cores, look = self.affinity.found, self.look
         return NodeEvidence(
             host=host,
             seen_s=self.seen_s,
@@ -124,7 +123,7 @@ class Nodes:
     def affinity(self) -> CoreAffinity:
         """The cores: worst case over the nodes."""
         if self._affinity is None:
-            seen = ((host, node.affinity.observe()) for host, node in self._nodes.items())
+            seen = ((host, node.affinity.found) for host, node in self._nodes.items())
             self._affinity = merged_affinity([(host, each) for host, each in seen if each.cpus])
         return self._affinity
 
@@ -197,36 +196,30 @@ def merged_affinity(seen: list[tuple[str, CoreAffinity]]) -> CoreAffinity:
     )
 
 
-class _Compared(msgspec.Struct, frozen=True):
-    """A number that nodes are compared by: more is better; None where it is not known."""
-
-    name: str
-    of: Callable[[NodeEvidence], float | None]
-    text: Callable[[float], str]
-
-
 def _rate(value: float) -> str:
     return f"{bytes_text(value)}/s"
 
 
-_COMPARED = (
-    _Compared("spare cores", lambda node: node.spare_cores if node.cores else None, "{:.1f}".format),
-    _Compared("of available memory", lambda node: node.memory_available_bytes or None, bytes_text),
-    _Compared("free in the cache", lambda node: node.cache_free_bytes or None, bytes_text),
-    _Compared("into the cache", lambda node: node.cache_write_bytes_per_s or None, _rate),
-    _Compared("into the prefix directory", lambda node: node.prefix_write_bytes_per_s or None, _rate),
-)
+_SPARE = "spare_cores"
+_COMPARED: dict[str, tuple[str, Callable[[float], str]]] = {
+    _SPARE: ("spare cores", "{:.1f}".format),
+    "memory_available_bytes": ("of available memory", bytes_text),
+    "cache_free_bytes": ("free in the cache", bytes_text),
+    "cache_write_bytes_per_s": ("into the cache", _rate),
+    "prefix_write_bytes_per_s": ("into the prefix directory", _rate),
+}
+"""What nodes are compared by: more is better. 0 means not known, but for the spare cores of known cores."""
 
 
 def stragglers(nodes: Iterable[NodeEvidence]) -> Iterator[str]:
     """Yield a sentence for each number of which a node has less than half of what the others have."""
     known = list(nodes)
-    for compared in _COMPARED:
-        found = [(value, node.host) for node in known if (value := compared.of(node)) is not None]
+    for field, (name, text) in _COMPARED.items():
+        every = ((getattr(node, field), node) for node in known)
+        found = [(value, node.host) for value, node in every if (node.cores if field == _SPARE else value)]
         if len(found) < _FEWEST_TO_COMPARE:
             continue
         value, host = min(found)
-        others = median(other for other, name in found if name != host)
+        others = median(other for other, each in found if each != host)
         if value < _STRAGGLER_SHARE * others:
-            text = compared.text
-            yield f"node {host} has {text(value)} {compared.name}, the others {text(others)}"
+            yield f"node {host} has {text(value)} {name}, the others {text(others)}"

@@ -14,6 +14,7 @@ waits for the next output of that kind, for ten outputs at most.
 """
 
 import msgspec
+from msgspec.structs import replace
 
 from ...goodput.events import JobStarted, OutputCompleted
 from ...units import count_text
@@ -67,7 +68,8 @@ class Observing:
     """Decides, output by output, whether the next is traced."""
 
     def __init__(self) -> None:
-        self._seen = Observation()
+        self.observation = Observation()
+        """What was traced so far."""
         self._start_s: float | None = None
         self._sizes: tuple[object, ...] = ()
         self._alike = self._in_a_row = 0
@@ -75,14 +77,9 @@ class Observing:
         self._awaited: set[bool] = set()
         self._elsewhere = 0
 
-    @property
-    def observation(self) -> Observation:
-        """What was traced so far."""
-        return self._seen
-
     def set_budget(self, budget: float) -> None:
         """Set the share of the job's time that observing may cost."""
-        self._seen = msgspec.structs.replace(self._seen, budget=budget)
+        self.observation = replace(self.observation, budget=budget)
 
     def started(self, event: JobStarted) -> None:
         """A run of the job begins: it may do something else than the last one."""
@@ -91,18 +88,17 @@ class Observing:
 
     def output(self, output: OutputCompleted, sizes: BufferSizes) -> None:
         """Take in an output, and the access sizes as far as they are known then."""
-        start_s = self._start_s if self._start_s is not None else output.start_s
-        self._start_s = start_s
+        self._start_s = start_s = output.start_s if self._start_s is None else self._start_s
         if output.observed:
             self._awaited.discard(output.checkpoint)
             self._add(output, sizes)
-        elif not self._seen.on and self._is_new(output):
+        elif not self.observation.on and self._is_new(output):
             self._begin()
             self._awaited.add(output.checkpoint)
-        if output.observed or self._seen.on:
+        if output.observed or self.observation.on:
             self._known[output.checkpoint] = (output.bytes, output.files)
         age_s = max(1e-9, output.end_s - start_s)
-        self._seen = msgspec.structs.replace(self._seen, share=self._seen.cost_s / age_s)
+        self.observation = replace(self.observation, share=self.observation.cost_s / age_s)
         self._decide()
 
     def elsewhere(self, events: int) -> bool:
@@ -115,14 +111,15 @@ class Observing:
     def _begin(self) -> None:
         self._alike = self._in_a_row = 0
         self._awaited.clear()
-        self._seen = msgspec.structs.replace(self._seen, on=True, ended=WhyEnded.NOT)
+        self.observation = replace(self.observation, on=True, ended=WhyEnded.NOT)
 
     def _add(self, output: OutputCompleted, sizes: BufferSizes) -> None:
-        self._seen = msgspec.structs.replace(
-            self._seen,
-            outputs=self._seen.outputs + 1,
-            calls=self._seen.calls + output.observed,
-            cost_s=self._seen.cost_s + output.observe_s,
+        seen = self.observation
+        self.observation = replace(
+            seen,
+            outputs=seen.outputs + 1,
+            calls=seen.calls + output.observed,
+            cost_s=seen.cost_s + output.observe_s,
             until_s=output.end_s,
         )
         self._in_a_row += 1
@@ -132,15 +129,13 @@ class Observing:
 
     def _is_new(self, output: OutputCompleted) -> bool:
         """Return whether an output that was not traced is unlike those that were, or were waited for."""
-        if output.checkpoint not in self._known:
-            return True
-        before = self._known[output.checkpoint]
-        now = (output.bytes, output.files)
-        return any(abs(new - old) > _CHANGED * old for new, old in zip(now, before, strict=True))
+        before = self._known.get(output.checkpoint)
+        pairs = zip((output.bytes, output.files), before or (), strict=before is not None)
+        return before is None or any(abs(new - old) > _CHANGED * old for new, old in pairs)
 
     def _decide(self) -> None:
         """End or go on; what ended for its budget goes on once the job is old enough."""
-        seen = self._seen
+        seen = self.observation
         why = seen.ended
         if why is WhyEnded.BUDGET and seen.share < seen.budget / 2:
             why = WhyEnded.NOT
@@ -150,4 +145,4 @@ class Observing:
             why = WhyEnded.ENOUGH
         elif seen.share > seen.budget:
             why = WhyEnded.BUDGET
-        self._seen = msgspec.structs.replace(seen, on=why is WhyEnded.NOT, ended=why)
+        self.observation = replace(seen, on=why is WhyEnded.NOT, ended=why)

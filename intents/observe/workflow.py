@@ -7,20 +7,22 @@ import msgspec
 from ...units import count_text
 from ...units import rounded_duration_text as _time
 from ..events import AllocationObserved, NodeObserved, TraceDigest
-from ..intent import Evidence
+from ..intent import Evidence, Intent
 
-_MOST_PROCESSES, _MOST_NAMES = 4096, 64
+_MOST_PROCESSES, _MOST_HOSTS, _MOST_NAMES = 65_536, 4096, 64
 _MANY = 2
 """Traced processes for each rank: more of them are applications of their own."""
 
 
-class Workflow(msgspec.Struct, frozen=True, kw_only=True):
+class Workflow(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The applications of the allocation, as far as they were seen.
 
     `steps` are the scheduler's, `programs` the names of the job's processes, `processes` counts those that
     were traced on the node where they are most beside its `ranks`. `longest_step_s` is of the application's
     recent steps: after so long at most it asks SCR again. `left_s` is until the end of the allocation.
     """
+
+    title, number = "workflow", 11
 
     evidence: Evidence = Evidence()
     scheduler: str = ""
@@ -38,8 +40,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
         is_many = self.ranks > 0 and self.processes > _MANY * self.ranks
         return len(self.steps) > 1 or len(self.programs) > 1 or is_many
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         found = []
         if self.steps:
             found.append(f"{count_text(len(self.steps), 'step')} of {self.scheduler}")
@@ -59,7 +60,8 @@ class WorkflowObserver:
 
     def __init__(self) -> None:
         self._programs: set[str] = set()
-        self._processes: set[tuple[str, int]] = set()
+        self.processes: set[tuple[str, int]] = set()
+        """(host, pid) of those that were traced."""
         self._traced: Counter[str] = Counter()
         """Processes by host."""
         self._ranks: Counter[str] = Counter()
@@ -70,7 +72,7 @@ class WorkflowObserver:
     def add_node(self, node: NodeObserved) -> None:
         """Take in one look at the node."""
         self._looks += 1
-        if node.host in self._ranks or len(self._ranks) < _MOST_PROCESSES:
+        if node.host in self._ranks or len(self._ranks) < _MOST_HOSTS:
             self._ranks[node.host] = max(self._ranks[node.host], len(node.processes))
         for use in node.processes:
             if use.name and len(self._programs) < _MOST_NAMES:
@@ -79,8 +81,8 @@ class WorkflowObserver:
     def add_digest(self, digest: TraceDigest) -> None:
         """Take in the processes of a stretch of trace."""
         for each in digest.processes:
-            if each not in self._processes and len(self._processes) < _MOST_PROCESSES:
-                self._processes.add(each)
+            if each not in self.processes and len(self.processes) < _MOST_PROCESSES:
+                self.processes.add(each)
                 self._traced[each[0]] += 1
 
     def add_step(self, seconds: float) -> None:
@@ -95,21 +97,18 @@ class WorkflowObserver:
 
     def observe(self, allocation: AllocationObserved | None, now: float) -> Workflow:
         """Return the intent at `now` (epoch seconds)."""
-        end_s = allocation.end_s if allocation else 0.0
+        found = allocation or AllocationObserved(scheduler="")
+        source = f"{found.scheduler} and the node" if allocation else "the node"
         ranks = {host: ranks for host, ranks in self._ranks.items() if ranks}
         host = max(ranks, key=lambda each: self._traced[each] / ranks[each], default="")
         return Workflow(
-            evidence=Evidence(
-                count=self._looks + (allocation is not None),
-                end_s=allocation.time_s if allocation else 0.0,
-                source=f"{allocation.scheduler} and the node" if allocation else "the node",
-            ),
-            scheduler=allocation.scheduler if allocation else "",
-            steps=allocation.steps if allocation else (),
+            evidence=Evidence(self._looks + (allocation is not None), 0.0, found.time_s, source),
+            scheduler=found.scheduler,
+            steps=found.steps,
             programs=tuple(sorted(self._programs)),
             processes=self._traced[host],
             ranks=ranks.get(host, 0),
             runs=self._runs,
-            left_s=max(0.0, end_s - now) if end_s else None,
+            left_s=max(0.0, found.end_s - now) if found.end_s else None,
             longest_step_s=max(self._steps_s),
         )

@@ -10,13 +10,14 @@ from types import MappingProxyType
 from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
-from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Places, Tiers, seconds
+from .digest import MAX_PENDING, MOVES_DATA, AccessSum, AccessTable, FileKey, Places, Tiers, seconds
 from .lines import (
     AGGREGATED,
     COMPLETE,
     COUNTER,
     KINDS,
     MAX_COUNT,
+    MAX_NAME,
     MAX_PATH,
     METADATA,
     NEWEST,
@@ -63,7 +64,7 @@ class TraceDecoder:
         self.blank = 0
         """Lines so far that were empty or a bracket. They count nowhere else."""
         self._files = Names() if files is None else files
-        self._processes = Processes(on_full=self._take_over)
+        self._processes = Processes(on_full=self.restart_scanner)
         self._scanner = scanner
         self._table = AccessTable() if table is None else table
         self._unsettled = 0
@@ -139,13 +140,10 @@ class TraceDecoder:
         places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
         return places, self._processes.hosts()
 
-    def restart_scanner(self) -> None:
-        """Let the scanner begin anew, as when its settings have changed."""
-        self._take_over()
-
     def host_names(self) -> dict[str, str]:
         """Return the names of hosts behind their hashes."""
-        return self._processes.host_names()
+        names = self._processes.host_names
+        return {key: names[key] for key in names.hashes()}
 
     @property
     def is_ordered(self) -> bool:
@@ -177,10 +175,10 @@ class TraceDecoder:
             if stop.odd < stop.end:
                 lines += self._decode(data[stop.odd : stop.end], source)
             if stop.is_full:
-                self._take_over()
+                self.restart_scanner()
             process = None if stop.pid is None else self._processes.get(source, stop.pid)
             if process is not None and not scanner.introduce(process):
-                self._take_over()
+                self.restart_scanner()
             start = stop.end
         return lines
 
@@ -194,13 +192,13 @@ class TraceDecoder:
         self._metadata += found.metadata
         self._generations.update(found.generations)
         for place, access in found.settled:
-            self._table.settled(place, access.op).add_sum(access)
+            self._table.settled(place, access.op).add(access)
         for process, span in found.processes:
             process.seen = True
             if span is not None:
                 self._cover(*span)
 
-    def _take_over(self) -> None:
+    def restart_scanner(self) -> None:
         """Take everything out of the scanner: it begins anew, with what the next lines say."""
         if self._scanner is None:
             return
@@ -213,7 +211,7 @@ class TraceDecoder:
         """Let the scanner settle, and take from it the accesses whose place is not known."""
         if self._scanner is not None:
             for key, access in self._scanner.settle(place_of):
-                self._table.group(key, access.op).add_sum(access)
+                self._table.group(key, access.op).add(access)
 
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
@@ -256,7 +254,7 @@ class TraceDecoder:
             if record.name == "FH":
                 self._explain_file_anew(key, args.name)
             else:
-                self._processes.explain_host(key, args.name)
+                self._processes.host_names.put(key, args.name[:MAX_NAME])
 
     def _on_event(self, record: TraceRecord, kind: int, process: Process) -> bool:
         """Take in an event; returns False when it had to be dropped."""
@@ -302,18 +300,16 @@ class TraceDecoder:
         op = OPERATION_OF.get(call, Operation.METADATA)
         if op is None:
             return
+        key = "" if args is None else self._file_key(args, process)
+        calls, size, total = 1, None, 0
+        if args is not None and kind == AGGREGATED:
+            duration_ns, size, calls, total = summed(call, op, args, process.unit_ns)
+        elif args is not None and op in MOVES_DATA:
+            size = size_of(call, args)
+            total = size or 0
         thread = (record.pid, record.tid)
-        if args is None:
-            self._table.group("", op).add(thread, start_ns, duration_ns, None)
-            return
-        fhash = args.fhash
-        key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
-        group = self._table.group(key, op)
-        if kind == AGGREGATED:
-            group.add(thread, start_ns, *summed(call, op, args, process.unit_ns))
-        else:
-            size = size_of(call, args) if op in MOVES_DATA else None
-            group.add(thread, start_ns, duration_ns, size)
+        found = AccessSum(op, thread, size, calls, total, duration_ns, start_ns, start_ns + duration_ns)
+        self._table.group(key, op).add(found)
 
     def _add_span(self, record: TraceRecord, kind: SpanKind, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:
@@ -335,8 +331,11 @@ class TraceDecoder:
         return True
 
     def _file_key(self, args: Arguments, process: Process) -> FileKey:
-        if args.fhash != "":
-            return process.key_of(args.fhash)
+        fhash = args.fhash
+        if fhash and fhash.__class__ is str:
+            return fhash
+        if fhash != "":
+            return process.key_of(fhash)
         if args.fname:
             self._explain_file_anew(args.fname, args.fname)
         return args.fname
@@ -346,7 +345,7 @@ class TraceDecoder:
         known = self._files.get(key)
         is_other = known is not None and known != path[:MAX_PATH] and isinstance(key, str)
         if is_other or self._files.room <= 0:  # what the scanner knows of files holds no longer
-            self._take_over()
+            self.restart_scanner()
         self._explain_file(key, path)
 
     def _explain_file(self, key: FileKey, path: str) -> None:

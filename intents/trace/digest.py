@@ -117,38 +117,17 @@ class Group:
         self.threads: set[Thread] = set()
         self.sizes: dict[int, list[int]] = {}  # size -> [count, nanoseconds]
 
-    def add(  # noqa: PLR0913, PLR0917 - called for each line: no object on the way
-        self,
-        thread: Thread,
-        start_ns: int,
-        duration_ns: int,
-        size: int | None,
-        count: int = 1,
-        total_bytes: int | None = None,
-    ) -> None:
-        """Add `count` accesses of `size` bytes each (None: not known), which took `duration_ns` in all."""
-        self.count += count
+    def add(self, found: AccessSum) -> None:
+        """Add accesses."""
+        _, thread, size, calls, total_bytes, duration_ns, start_ns, end_ns = found
+        self.count += calls
+        self.bytes += total_bytes
         self.duration_ns += duration_ns
-        self._span(start_ns, start_ns + duration_ns)
+        self._span(start_ns, end_ns)
         if len(self.threads) < MAX_THREADS:
             self.threads.add(thread)
-        if total_bytes is not None:
-            self.bytes += total_bytes
-        elif size is not None:
-            self.bytes += size
         if size is not None:
-            self._add_size(size, count, duration_ns)
-
-    def add_sum(self, found: AccessSum) -> None:
-        """Add accesses that were summed up elsewhere."""
-        self.count += found.calls
-        self.duration_ns += found.duration_ns
-        self._span(found.start_ns, found.end_ns)
-        if len(self.threads) < MAX_THREADS:
-            self.threads.add(found.thread)
-        self.bytes += found.bytes
-        if found.size is not None:
-            self._add_size(found.size, found.calls, found.duration_ns)
+            self._add_size(size, calls, duration_ns)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""
@@ -217,10 +196,9 @@ class AccessTable:
 
     def settled(self, place: str, op: Operation) -> Group:
         """Return the group of the accesses `op` in `place`."""
-        group = self._settled.get((place, op))
-        if group is None:
-            group = self._settled[place, op] = self._new_group()
-        return group
+        if (place, op) not in self._settled:
+            self._settled[place, op] = self._new_group()
+        return self._settled[place, op]
 
     def settle(self, place_of: Callable[[FileKey], str | None], *, give_up: bool = False) -> None:
         """Move the accesses of every file whose place is known; `give_up` moves the rest, too."""
@@ -246,11 +224,7 @@ class AccessTable:
                 self._settle(place, op, group)
 
     def _settle(self, place: str, op: Operation, group: Group) -> None:
-        settled = self._settled.get((place, op))
-        if settled is None:
-            self._settled[place, op] = group
-        else:
-            settled.merge(group)
+        self.settled(place, op).merge(group)
 
     @property
     def pending(self) -> int:

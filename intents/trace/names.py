@@ -6,7 +6,7 @@ from itertools import islice
 
 from ...goodput.validation import LARGEST_INTEGER
 from .digest import FileKey
-from .lines import MAX_HASH, MAX_NAME, Arguments, TraceRecord
+from .lines import MAX_HASH, Arguments, TraceRecord
 
 MAX_NAMES = 131_072
 """Hashes remembered; beyond that the oldest quarter is forgotten."""
@@ -21,36 +21,25 @@ _COLLIDING = 1
 """The generation whose hashes are explained anew."""
 
 
-class Names:
+class Names(dict[FileKey, str]):
     """Hash -> name. Several threads may read and add at a time."""
-
-    def __init__(self) -> None:
-        self._names: dict[FileKey, str] = {}
-
-    def get(self, key: FileKey) -> str | None:
-        """Return the name behind `key`; None when no line explained it, or too long ago."""
-        return self._names.get(key)
 
     def hashes(self) -> list[str]:
         """Return the keys that hold throughout the job and are not the name itself."""
-        known = list(self._names.items())  # at once: another thread may add to them
+        known = list(self.items())  # at once: another thread may add to them
         return [key for key, name in known if isinstance(key, str) and key != name]
-
-    def setdefault(self, key: FileKey, name: str) -> str:
-        """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
-        return self._names.setdefault(key, name)
 
     def put(self, key: FileKey, name: str) -> None:
         """Remember `name`."""
         if self.room <= 0:
-            for old in list(islice(self._names, MAX_NAMES // 4)):
-                self._names.pop(old, None)
-        self._names[key] = name
+            for old in list(islice(self, MAX_NAMES // 4)):
+                self.pop(old, None)
+        self[key] = name
 
     @property
     def room(self) -> int:
         """Number of names that may be added before the oldest are forgotten."""
-        return MAX_NAMES - len(self._names)
+        return MAX_NAMES - len(self)
 
 
 @dataclass(slots=True)
@@ -80,7 +69,7 @@ class Processes:
     def __init__(self, on_full: Callable[[], None]) -> None:
         self._on_full = on_full
         self._known: dict[tuple[str, int | None], Process] = {}
-        self._hosts = Names()
+        self.host_names = Names()
         self._last: Process | None = None
 
     def of(self, record: TraceRecord, source: str) -> Process | None:
@@ -115,19 +104,15 @@ class Processes:
             process.host = process.key_of(args.hhash)
         elif args.hostname:
             process.host = args.hostname
-            self._hosts.put(args.hostname, args.hostname)
+            self.host_names.put(args.hostname, args.hostname)
 
     def hosts(self) -> dict[int, str]:
         """Return the host of each pid: its name, else its hash; of one source."""
         return {
-            pid: self._hosts.get(process.host) or str(process.host)
+            pid: self.host_names.get(process.host) or str(process.host)
             for (_, pid), process in self._known.items()
             if pid is not None and process.host is not None
         }
-
-    def host_names(self) -> dict[str, str]:
-        """Return the names behind hashes of hosts."""
-        return {key: self._hosts.get(key) or "" for key in self._hosts.hashes()}
 
     @property
     def are_ordered(self) -> bool:
@@ -137,17 +122,13 @@ class Processes:
             for process in self._known.values()
         )
 
-    def explain_host(self, key: FileKey, name: str) -> None:
-        """Remember that hash `key` is host `name`."""
-        self._hosts.put(key, name[:MAX_NAME])
-
     def take_seen(self, *, final: bool) -> tuple[tuple[str, int], ...]:
         """Return (host, pid) of the processes since the last call, but for those with an unexplained host."""
         seen: list[tuple[str, int]] = []
         for (_, pid), process in self._known.items():
             if not process.seen or pid is None or abs(pid) > LARGEST_INTEGER:
                 continue
-            host = "" if process.host is None else self._hosts.get(process.host)
+            host = "" if process.host is None else self.host_names.get(process.host)
             if host is None and not final:
                 continue
             process.seen = False

@@ -93,22 +93,8 @@ class RowGroup(Group):
         self.table = table
         self.rows: dict[tuple[Thread, int, int], Amount] = {}
 
-    def add(  # noqa: PLR0913, PLR0917 - as Group.add
-        self,
-        thread: Thread,
-        start_ns: int,
-        duration_ns: int,
-        size: int | None,
-        count: int = 1,
-        total_bytes: int | None = None,
-    ) -> None:
-        """Add `count` accesses of `size` bytes each, as Group.add does."""
-        total = (size or 0) if total_bytes is None else total_bytes
-        amount = Amount(count, total, duration_ns, start_ns, start_ns + duration_ns)
-        self._add((thread, size_class(size), start_ns // self.table.bin_ns), amount)
-
-    def add_sum(self, found: AccessSum) -> None:
-        """Add accesses that were summed up elsewhere, in bins that are not wider."""
+    def add(self, found: AccessSum) -> None:
+        """Add accesses; those that were summed up elsewhere were so in bins that are not wider."""
         amount = Amount(found.calls, found.bytes, found.duration_ns, found.start_ns, found.end_ns)
         self._add((found.thread, size_class(found.size), found.start_ns // self.table.bin_ns), amount)
 

@@ -1,6 +1,6 @@
 """What a re-enactment writes: for each rank its files in their order, their writes, and the pauses between.
 
-Pure: made of a table by files, which :func:`scrtune.replay.scan.read_table` reads with :class:`FilePaths`.
+Pure: made of a table by files, which :func:`scrtune.replay.reading.scan.read_table` reads.
 """
 
 from bisect import bisect_left, bisect_right

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from ...client.embedded.engine import EmbeddedEngine
 from ...client.engine import OutputFlags
 from ...client.libscr.engine import LibscrEngine
-from ...client.select import engine_for, library_for
+from ...client.session import engine_for, library_for
 from ...goodput.events import FlushCompleted
 from .plan import Plan, PlannedFile
 from .run import PLAN, TRACES
@@ -85,11 +85,13 @@ class Rank:
     def flushed(self, flushes: Iterable[FlushCompleted], prefix: str) -> None:
         """Add flushes, those in the background from when the application went on."""
         for flush in flushes:
-            ended_s = self._ended_s.get(flush.dataset, 0.0)
-            start_s = max(flush.start_s, ended_s) if flush.asynchronous else flush.start_s
-            if start_s < flush.end_s:
-                event = _Event("write", start_s, flush.end_s, f"{prefix}/flush", flush.bytes)
-                self._events.append(event._replace(is_background=flush.asynchronous))
+            event = _Event("write", flush.start_s, flush.end_s, f"{prefix}/flush", flush.bytes)
+            if flush.asynchronous:
+                ended_s = self._ended_s.get(flush.dataset, 0.0)
+                if flush.start_s < ended_s < flush.end_s:
+                    event = event._replace(start_s=ended_s)
+                event = event._replace(is_background=True)
+            self._events.append(event)
 
     def trace(self) -> bytes:
         """Return all of it in DFTracer's format."""

@@ -15,7 +15,7 @@ from ...client.libscr.find import HINTS
 from ...client.mpi import ENGINE_VARIABLE, NODES_VARIABLE, mpiexec, plain_environment
 from ...scr_config.catalogue import ParameterError, checked, coerce
 from ...units import bytes_text
-from ..scan import read_table
+from ..reading.scan import read_table
 from ..table import TraceTable
 from .plan import Plan, ReenactError
 

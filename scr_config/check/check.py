@@ -16,7 +16,7 @@ from ..problems import Code, ConfigProblem, Finding, Severity
 from ..resolution import bad_value, descriptor_in_environment, expand, problems_in
 from .job_script import Assignment, assignments, is_job_script, other_language
 from .model import CheckContext, Configuration, value_in, version_of
-from .rules import RULES, Fault
+from .rules import faults
 
 ENVIRONMENT = "<environment>"
 """The file of a finding about an environment variable; its line and column are 0."""
@@ -100,9 +100,7 @@ def check_sources(sources: Sequence[Source], context: CheckContext) -> tuple[Fin
         judge = _of_environment if source.layer is ValueSource.ENVIRONMENT else _of_config_file
         found += (_located(problem, source.file) for problem in judge(source, context))
     for config in configurations(sources, context):
-        for rule in RULES:
-            if config.knows(rule.needs):
-                found += (_finding(config, fault) for fault in rule.judge(config))
+        found += (_located(fault, fault.file) for fault in faults(config))
     order = {source.file: index for index, source in enumerate(sources)}
     unique = dict.fromkeys((order.get(one.file, 0), one.line, one.column, one.code, one) for one in found)
     return tuple(key[-1] for key in sorted(unique, key=lambda key: key[:4]))
@@ -191,24 +189,6 @@ def _located(problem: ConfigProblem, file: str) -> Finding:
     return Finding(
         file, problem.line, problem.column, problem.severity, problem.code, message, problem.remedy
     )
-
-
-def _finding(config: Configuration, fault: Fault) -> Finding:
-    """Return the fault at its pair, at the value of the first name that was given, or in the file.
-
-    What the user gave comes before what the system's file gives: that is theirs to correct.
-    """
-    if isinstance(fault.at, Pair):
-        pair, column, about = fault.at, fault.at.column, f"{fault.at.key}={fault.at.raw[:80]}"
-    else:
-        given = [config.given[name] for name in fault.at if name in config.given]
-        theirs = [setting for setting in given if config.is_the_users(setting.key)]
-        start = 0 if config.config_file is None else 1
-        nowhere = Pair(key="", raw="", value="", file=config.fallback, line=start, value_column=start)
-        pair = next(iter(theirs or given), nowhere)
-        column, about = pair.value_column, fault.at[0]
-    message = f"{about}: {fault.what}"
-    return Finding(pair.file, pair.line, column, fault.severity, fault.code, message, fault.remedy)
 
 
 def _read(source: Source, context: CheckContext) -> ConfigFile:

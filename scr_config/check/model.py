@@ -13,6 +13,7 @@ import msgspec
 from ...intents.events import Value, Values
 from ..catalogue import ParameterError, atoi, coerce
 from ..parse import Entry, Pair
+from ..problems import Code, ConfigProblem, Severity
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -163,6 +164,29 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def knows(self, names: tuple[str, ...]) -> bool:
         """Return whether none of `names` has a value that only the job will know."""
         return all(self.given[name].is_known for name in names if name in self.given)
+
+    def fault(
+        self,
+        at: Pair | tuple[str, ...],
+        code: Code,
+        what: str,
+        remedy: str,
+        severity: Severity = Severity.WARNING,
+    ) -> ConfigProblem:
+        """Return a problem at a pair, at the value of the first name that was given, or in the file.
+
+        What the user gave comes before what the system's file gives: that is theirs to correct.
+        """
+        if isinstance(at, Pair):
+            pair, column, about = at, at.column, f"{at.key}={at.raw[:80]}"
+        else:
+            given = [self.given[name] for name in at if name in self.given]
+            theirs = [setting for setting in given if self.is_the_users(setting.key)]
+            start = 0 if self.config_file is None else 1
+            nowhere = Pair(key="", raw="", value="", file=self.fallback, line=start, value_column=start)
+            pair = next(iter(theirs or given), nowhere)
+            column, about = pair.value_column, at[0]
+        return ConfigProblem(severity, code, about, what, remedy, pair.line, column, file=pair.file)
 
     def lines(self, key: str) -> tuple[Entry, ...]:
         """Return the lines that begin with `key` and count."""

@@ -12,18 +12,8 @@ from ...intents.observe.faults.redundancy import effective, storage_factor
 from ...units import bytes_text
 from ..catalogue import DESCRIPTOR_LINES, Key, ValueType, atoi
 from ..parse import Pair
-from ..problems import Code, Severity
+from ..problems import Code, ConfigProblem, Severity
 from .model import Checkpoint, Configuration
-
-
-class Fault(NamedTuple):
-    """A finding of a rule: at a pair of a config file, or where the first of these names was given."""
-
-    at: Pair | tuple[str, ...]
-    code: Code
-    what: str
-    remedy: str
-    severity: Severity = Severity.WARNING
 
 
 class Rule(NamedTuple):
@@ -32,7 +22,7 @@ class Rule(NamedTuple):
     A bad value is a problem of its own; SCR's default stands in for it here.
     """
 
-    judge: Callable[[Configuration], Iterator[Fault]]
+    judge: Callable[[Configuration], Iterator[ConfigProblem]]
     needs: tuple[str, ...]
 
 
@@ -60,36 +50,36 @@ _MOOT_WITH_BYPASS = (
 )
 
 
-def _failures_exceed_the_set(config: Configuration) -> Iterator[Fault]:
+def _failures_exceed_the_set(config: Configuration) -> Iterator[ConfigProblem]:
     """Source: scr_reddesc.c:269."""
     failures, size = (config.integer(name) for name in ("SCR_SET_FAILURES", "SCR_SET_SIZE"))
     if config.text("SCR_COPY_TYPE") != "FILE" and failures > size:
         what = f"{failures} losses in a set of {size}: the descriptor is disabled and SCR_Init aborts"
         names = ("SCR_SET_FAILURES", "SCR_SET_SIZE")
-        yield Fault(names, Code.FAILURES_EXCEED_SET, what, f"choose 1 to {size}", Severity.ERROR)
+        yield config.fault(names, Code.FAILURES_EXCEED_SET, what, f"choose 1 to {size}", Severity.ERROR)
 
 
-def _switches(config: Configuration) -> Iterator[Fault]:
+def _switches(config: Configuration) -> Iterator[ConfigProblem]:
     """Source of SCR_ENABLE: scr.c:639."""
     for name, (value, what) in _HARMFUL_SWITCHES.items():
         if config.flag(name) == value:
             code = Code.SCR_OFF if name == "SCR_ENABLE" else Code.DELETES_DATASETS
-            yield Fault((name,), code, what, f"set {name}={int(not value)}")
+            yield config.fault((name,), code, what, f"set {name}={int(not value)}")
 
 
-def _poststage_with_async(config: Configuration) -> Iterator[Fault]:
+def _poststage_with_async(config: Configuration) -> Iterator[ConfigProblem]:
     if not (config.flag("SCR_FLUSH_POSTSTAGE") and config.flag("SCR_FLUSH_ASYNC")):
         return
     what = "with SCR_FLUSH_ASYNC=1 SCR crashes in the flush (scr_flush_async.c:340)"
     names = ("SCR_FLUSH_POSTSTAGE", "SCR_FLUSH_ASYNC")
     if config.flush_types == {"BBAPI"}:
         what = "SCR's manual has it for IBM's BBAPI; with every other transfer SCR crashes in the flush"
-        yield Fault(names, Code.POSTSTAGE_ASYNC, what, "try it before you rely on it")
+        yield config.fault(names, Code.POSTSTAGE_ASYNC, what, "try it before you rely on it")
     else:
-        yield Fault(names, Code.POSTSTAGE_ASYNC, what, "set one of the two to 0", Severity.ERROR)
+        yield config.fault(names, Code.POSTSTAGE_ASYNC, what, "set one of the two to 0", Severity.ERROR)
 
 
-def _bypass_makes_moot(config: Configuration) -> Iterator[Fault]:
+def _bypass_makes_moot(config: Configuration) -> Iterator[ConfigProblem]:
     moot = [name for name in _MOOT_WITH_BYPASS if name in config.given]
     if config.is_the_users("SCR_CACHE_BYPASS"):  # what the system's file has ready for others is no fault
         moot = [name for name in moot if config.is_the_users(name)]
@@ -99,10 +89,12 @@ def _bypass_makes_moot(config: Configuration) -> Iterator[Fault]:
     why = " by SCR's default, unless the application sets it" if is_default else ""
     what = f"it is 1{why}: files go straight to the prefix directory, and these do nothing for their data: "
     names = ("SCR_CACHE_BYPASS", *moot)
-    yield Fault(names, Code.BYPASS_MOOT, what + ", ".join(moot), "set SCR_CACHE_BYPASS=0, or take them out")
+    yield config.fault(
+        names, Code.BYPASS_MOOT, what + ", ".join(moot), "set SCR_CACHE_BYPASS=0, or take them out"
+    )
 
 
-def _async_does_not_overlap(config: Configuration) -> Iterator[Fault]:
+def _async_does_not_overlap(config: Configuration) -> Iterator[ConfigProblem]:
     if not config.flag("SCR_FLUSH_ASYNC") or config.has_unknown_descriptors:
         return
     names = ("SCR_FLUSH_ASYNC",)
@@ -111,41 +103,41 @@ def _async_does_not_overlap(config: Configuration) -> Iterator[Fault]:
         return
     if config.all_bypass:
         what = "nothing is flushed while SCR_CACHE_BYPASS=1 sends files straight to the prefix directory"
-        yield Fault(names, Code.ASYNC_BYPASS, what, "set SCR_CACHE_BYPASS=0")
+        yield config.fault(names, Code.ASYNC_BYPASS, what, "set SCR_CACHE_BYPASS=0")
     elif config.flush_types == {"SYNC"}:
         what = "with SCR_FLUSH_TYPE=SYNC the copy still blocks the application"
-        yield Fault(names, Code.ASYNC_SYNC, what, "set SCR_FLUSH_TYPE=PTHREAD")
+        yield config.fault(names, Code.ASYNC_SYNC, what, "set SCR_FLUSH_TYPE=PTHREAD")
 
 
-def _file_without_lines(config: Configuration) -> Iterator[Fault]:
+def _file_without_lines(config: Configuration) -> Iterator[ConfigProblem]:
     if not config.has_own_lines or config.lines("CKPT"):
         return
     names, remedy = ("SCR_COPY_TYPE",), "add CKPT lines, or name a scheme: SINGLE, PARTNER, XOR or RS"
     if config.config_file is None:
         what = "SCR_Init aborts unless the config file has CKPT lines; none was looked at"
-        yield Fault(names, Code.NEEDS_CKPT, what, "check the config file together with this")
+        yield config.fault(names, Code.NEEDS_CKPT, what, "check the config file together with this")
         return
     what = "neither the config file nor the system's has a CKPT line: SCR_Init aborts"
     if config.system_file is None:
         what = "the config file has no CKPT line: SCR_Init aborts, unless the system's file has them"
-    yield Fault(names, Code.NEEDS_CKPT, what, remedy, Severity.ERROR)
+    yield config.fault(names, Code.NEEDS_CKPT, what, remedy, Severity.ERROR)
 
 
-def _redundancy_on_one_node(config: Configuration) -> Iterator[Fault]:
+def _redundancy_on_one_node(config: Configuration) -> Iterator[ConfigProblem]:
     if config.context.nodes != 1 or config.all_bypass:
         return
     what = "on one node SCR falls back to SINGLE: a lost node loses the checkpoints in its cache"
     remedy = "use more nodes, or say SINGLE and flush often"
     scheme = config.text("SCR_COPY_TYPE")
     if "SCR_COPY_TYPE" in config.given and scheme not in ("FILE", "SINGLE"):
-        yield Fault(("SCR_COPY_TYPE",), Code.SINGLE_NODE, what, remedy)
+        yield config.fault(("SCR_COPY_TYPE",), Code.SINGLE_NODE, what, remedy)
     for entry in config.ckpt_lines:
         pair = entry.child("TYPE")
         if pair is not None and pair.value.upper() != "SINGLE":
-            yield Fault(pair, Code.SINGLE_NODE, what, remedy)
+            yield config.fault(pair, Code.SINGLE_NODE, what, remedy)
 
 
-def _cache_is_too_small(config: Configuration) -> Iterator[Fault]:
+def _cache_is_too_small(config: Configuration) -> Iterator[ConfigProblem]:
     size, nodes = config.context.checkpoint_bytes, config.context.nodes
     if size is None or not nodes or config.has_unknown_descriptors:
         return
@@ -170,7 +162,7 @@ def _cache_is_too_small(config: Configuration) -> Iterator[Fault]:
         remedy = "keep fewer datasets, choose a larger cache or a scheme that stores less"
         names = ("SCR_CACHE_SIZE", "SCR_CACHE_BASE", "SCR_COPY_TYPE", "SCR_CACHE_BYPASS")
         pair = None if store.entry is None else store.entry.child("COUNT") or store.entry.parent
-        yield Fault(pair or names, Code.CACHE_TOO_SMALL, what, remedy, severity)
+        yield config.fault(pair or names, Code.CACHE_TOO_SMALL, what, remedy, severity)
 
 
 def _factor(config: Configuration, line: Checkpoint, nodes: int) -> float:
@@ -179,7 +171,7 @@ def _factor(config: Configuration, line: Checkpoint, nodes: int) -> float:
     return storage_factor(effective(line.scheme, nodes), set_size, line.failures)
 
 
-def _never_flushed(config: Configuration) -> Iterator[Fault]:
+def _never_flushed(config: Configuration) -> Iterator[ConfigProblem]:
     """Source: scr.c:225 and scr.c:426; output that is no checkpoint is flushed all the same."""
     if config.integer("SCR_FLUSH") > 0 or config.has_unknown_descriptors or config.all_bypass:
         return
@@ -187,34 +179,34 @@ def _never_flushed(config: Configuration) -> Iterator[Fault]:
         "checkpoints stay in the cache and are never copied to the prefix directory, not even the last one:"
         " they are lost when the allocation ends, unless SCR's scripts scavenge them"
     )
-    yield Fault(("SCR_FLUSH",), Code.NEVER_FLUSHED, what, "set SCR_FLUSH to 1 or more")
+    yield config.fault(("SCR_FLUSH",), Code.NEVER_FLUSHED, what, "set SCR_FLUSH to 1 or more")
 
 
-def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
+def _lines_are_ignored(config: Configuration) -> Iterator[ConfigProblem]:
     is_chosen = config.is_the_users("SCR_COPY_TYPE")
     for entry in () if config.has_own_lines else config.lines("CKPT"):
         if not (is_chosen and entry.parent.file == config.system_file):  # which only offers them
             what = f"SCR_COPY_TYPE is {config.text('SCR_COPY_TYPE')}: SCR does not look at CKPT lines"
-            yield Fault(entry.parent, Code.CKPT_IGNORED, what, "set SCR_COPY_TYPE=FILE")
+            yield config.fault(entry.parent, Code.CKPT_IGNORED, what, "set SCR_COPY_TYPE=FILE")
 
 
-def _interval_of_one(config: Configuration) -> Iterator[Fault]:
+def _interval_of_one(config: Configuration) -> Iterator[ConfigProblem]:
     lines, made = config.ckpt_lines, config.checkpoints
     if lines and not any(line.interval == 1 and _disabled(line) is None for line in made):
         what = "no enabled CKPT line has INTERVAL=1: SCR_Init aborts (scr.c:2281)"
         remedy = "give one of them INTERVAL=1"
-        yield Fault(lines[0].parent, Code.NO_INTERVAL_1, what, remedy, Severity.ERROR)
+        yield config.fault(lines[0].parent, Code.NO_INTERVAL_1, what, remedy, Severity.ERROR)
 
 
-def _disabled_lines(config: Configuration) -> Iterator[Fault]:
+def _disabled_lines(config: Configuration) -> Iterator[ConfigProblem]:
     for line in config.checkpoints:
         why = _disabled(line)
         if line.entry is not None and line.declared and why is not None:
             what = f"{why[0]}: SCR disables the line"
-            yield Fault(line.entry.parent, Code.CKPT_DISABLED, what, why[1], Severity.ERROR)
+            yield config.fault(line.entry.parent, Code.CKPT_DISABLED, what, why[1], Severity.ERROR)
 
 
-def _stores_exist(config: Configuration) -> Iterator[Fault]:
+def _stores_exist(config: Configuration) -> Iterator[ConfigProblem]:
     stores = config.stores
     elsewhere = "" if config.lines("STORE") else config.unread_file
     for line in config.checkpoints:
@@ -225,10 +217,10 @@ def _stores_exist(config: Configuration) -> Iterator[Fault]:
         what = f"no enabled STORE line has {line.store}: SCR disables the line{hint}"
         severity = Severity.WARNING if elsewhere else Severity.ERROR
         pair = line.entry.child("STORE") or line.entry.parent
-        yield Fault(pair, Code.UNKNOWN_STORE, what, f"add STORE={line.store}", severity)
+        yield config.fault(pair, Code.UNKNOWN_STORE, what, f"add STORE={line.store}", severity)
 
 
-def _groups_exist(config: Configuration) -> Iterator[Fault]:
+def _groups_exist(config: Configuration) -> Iterator[ConfigProblem]:
     lines = config.lines("GROUPS")
     known = {"NODE", "WORLD", *(pair.key for entry in lines for pair in entry.children)}
     elsewhere = "" if lines else config.unread_file
@@ -240,22 +232,22 @@ def _groups_exist(config: Configuration) -> Iterator[Fault]:
         if pair is not None and pair.value not in known and "$" not in pair.value:
             fate = "SCR disables the line" if entry.parent.key == "STORE" else "SCR_Init crashes"
             what = f"there is no such group{hint}: {fate}"
-            yield Fault(pair, Code.UNKNOWN_GROUP, what, remedy, severity)
+            yield config.fault(pair, Code.UNKNOWN_GROUP, what, remedy, severity)
     group = config.text("SCR_GROUP")
     if group not in known and "$" not in group:
         what = f"there is no group {group}{hint}: SCR_Init crashes"
-        yield Fault(("SCR_GROUP",), Code.UNKNOWN_GROUP, what, remedy, severity)
+        yield config.fault(("SCR_GROUP",), Code.UNKNOWN_GROUP, what, remedy, severity)
 
 
-def _set_size_of_a_line(config: Configuration) -> Iterator[Fault]:
+def _set_size_of_a_line(config: Configuration) -> Iterator[ConfigProblem]:
     for entry in config.ckpt_lines:
         pair, size = entry.child("SET_SIZE"), config.integer("SCR_SET_SIZE")
         if pair is not None and atoi(pair.value) != size:
             what = f"SCR takes SCR_SET_SIZE={size} for every CKPT line"
-            yield Fault(pair, Code.SET_SIZE_IGNORED, what, "set SCR_SET_SIZE, and leave this out")
+            yield config.fault(pair, Code.SET_SIZE_IGNORED, what, "set SCR_SET_SIZE, and leave this out")
 
 
-def _children(config: Configuration) -> Iterator[Fault]:
+def _children(config: Configuration) -> Iterator[ConfigProblem]:
     """Judge the keys and values of STORE and CKPT lines."""
     for entry in config.entries:
         descriptor = DESCRIPTOR_LINES[entry.parent.key]
@@ -263,22 +255,22 @@ def _children(config: Configuration) -> Iterator[Fault]:
         for pair in () if descriptor.open_keys else entry.children:
             if (key := keys.get(pair.key)) is None:
                 what, remedy = f"a {descriptor.name} line has no such key", f"use one of {', '.join(keys)}"
-                yield Fault(pair, Code.UNKNOWN_CHILD, f"{what}: SCR ignores it", remedy)
+                yield config.fault(pair, Code.UNKNOWN_CHILD, f"{what}: SCR ignores it", remedy)
             else:
-                yield from _child_value(pair, key)
+                yield from _child_value(config, pair, key)
 
 
-def _child_value(pair: Pair, key: Key) -> Iterator[Fault]:
+def _child_value(config: Configuration, pair: Pair, key: Key) -> Iterator[ConfigProblem]:
     if "$" in pair.value:
         return
     if key.type in (ValueType.INT, ValueType.BOOL) and (fault := _bad_number(pair)):
-        yield Fault(pair, Code.BAD_VALUE, *fault, Severity.ERROR)
+        yield config.fault(pair, Code.BAD_VALUE, *fault, Severity.ERROR)
     elif key.name in ("FLUSH", "VIEW") and pair.value not in key.choices:
         choices = ", ".join(key.choices)
         what = f"it must be one of {choices} (capital letters)"
         if key.name == "FLUSH":
             what += ": SCR finds no such transfer, and flushes from this store fail"
-        yield Fault(pair, Code.BAD_VALUE, what, f"choose one of {choices}", Severity.ERROR)
+        yield config.fault(pair, Code.BAD_VALUE, what, f"choose one of {choices}", Severity.ERROR)
 
 
 def _bad_number(pair: Pair) -> tuple[str, str] | None:
@@ -323,3 +315,10 @@ RULES: tuple[Rule, ...] = (
     Rule(_set_size_of_a_line, ("SCR_COPY_TYPE", "SCR_SET_SIZE")),
     Rule(_children, ()),
 )
+
+
+def faults(config: Configuration) -> Iterator[ConfigProblem]:
+    """Yield what is wrong with a configuration by all rules whose values are known."""
+    for rule in RULES:
+        if config.knows(rule.needs):
+            yield from rule.judge(config)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.cli.errors import UnknownJobError
-from scrtune.cli.find_job import find
+from scrtune.cli.jobs.find import find
 from scrtune.client import paths
 from scrtune.client.paths import (
     JobPaths,

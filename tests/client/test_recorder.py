@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.recorder import Recorder, epoch_seconds, program_name
-from scrtune.goodput.compat.peer_names import PeerNames
+from scrtune.goodput.compat.peer.peer_names import PeerNames
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,

@@ -159,7 +159,7 @@ def test_calls_out_of_turn_are_errors_on_the_embedded_engine(engine: dict[str, s
 WITHOUT_LIBSCR = """
 import sys
 from mpi4py import MPI
-from scrtune.client import select as choose
+from scrtune.client import session as choose
 from scrtune.client.libscr.find import LibscrUnavailable
 
 def find(environment):
@@ -197,7 +197,7 @@ def test_an_engine_that_cannot_be_had_is_an_error_on_every_rank(tmp_path: Path, 
 
 PART_OF_THE_JOB = """
 from mpi4py import MPI
-from scrtune.client.select import library_for
+from scrtune.client.session import library_for
 assert library_for(MPI.COMM_WORLD) is not None
 assert library_for(MPI.COMM_SELF) is None
 """

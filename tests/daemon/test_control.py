@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
-from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
+from scrtune.daemon.settings.executor import Executor
 from scrtune.daemon.views import ExplainView, GoodputView, PinView, StatusView, SwitchView
 from scrtune.intents.effects import Advice
 from scrtune.intents.pipeline import Pipeline

@@ -12,7 +12,7 @@ APPLICATION = """
 import time
 from pathlib import Path
 
-from scrtune.cli import job_state
+from scrtune.cli.jobs import state as job_state
 from scrtune.cli.errors import UnknownJobError
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport.sender import Emitter

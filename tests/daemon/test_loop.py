@@ -19,13 +19,7 @@ import zmq
 
 from scrtune.daemon import views
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.goodput.events import (
-    FlushCompleted,
-    JobStarted,
-    OutputCompleted,
-    OutputStarted,
-    StepCompleted,
-)
+from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 

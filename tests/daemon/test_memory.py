@@ -38,7 +38,7 @@ from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.knowledge import Knowledge
 
 def learnt(pipeline):
-    before = pipeline.recalled or Knowledge(jobs=0, checkpoints=0)
+    before = pipeline.observers.recalled or Knowledge(jobs=0, checkpoints=0)
     own = pipeline.settings
     return Knowledge(
         jobs=before.jobs + 1,
@@ -220,7 +220,7 @@ def end(daemon: Any) -> list[Any]:
     """End the daemon and take its journal away; returns the events that were in it."""
     assert daemon.end(15) == 0, daemon.log()
     events = [event for _, event in JournalReader(daemon.paths.journal)]
-    assert replay_journal(daemon.paths.journal)[0].recalled == next(
+    assert replay_journal(daemon.paths.journal)[0].observers.recalled == next(
         (each.knowledge for each in events if isinstance(each, KnowledgeRecalled)), None
     )
     daemon.paths.journal.unlink()

@@ -35,13 +35,12 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 
 
 WAITING = """
-import select
-from scrtune.daemon.signals import Signals, end_at_eof
+from scrtune.daemon.signals import Parent, Signals
 
 with Signals().watched() as signals:
-    end_at_eof(0)
     print("up", flush=True)
-    select.select([signals.fd], [], [])
+    while not signals.wait(60.0, Parent(0)):
+        pass
     print("ended", signals.ending, flush=True)
 """
 

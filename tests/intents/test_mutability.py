@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.daemon.views import status_view
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.effects import RewriteConfig, Tell
 from scrtune.intents.events import (
@@ -392,3 +393,10 @@ def test_off_always_ends_at_the_users_own_settings(
 def test_other_events_change_nothing_of_this() -> None:
     job = Job(CACHED, mutability=AT_LAUNCH).checkpoints(8)
     assert job.tell(EventsLost(source="x", count=1)) == []
+
+
+def test_an_interval_that_waits_for_the_launch_is_not_said_to_be_found() -> None:
+    job = Job(CACHED, mutability={**REAL, "SCR_CHECKPOINT_SECONDS": "launch"})
+    job.tell(UserEdited(changes={"SCR_CHECKPOINT_SECONDS": 600}))
+    assert job.pipeline.advice.at_launch["SCR_CHECKPOINT_SECONDS"] == 600
+    assert status_view(job.pipeline, job.now, job_id="j", host="n").savings.interval == {}

@@ -238,7 +238,7 @@ class TestObservation:
         self.output(job, observed=1000, observe_s=1000.0)
         job.checkpoints(12)
         assert job.pipeline.decisions
-        assert not job.pipeline.observation.on
+        assert not job.pipeline.observing.observation.on
 
     def test_a_node_without_rank_zero_ends_it_by_what_it_has_seen(self) -> None:
         pipeline = Pipeline()
@@ -409,7 +409,7 @@ def test_counters_add_up() -> None:
         {"emit": 7},
         {4: 18},
     )
-    assert pipeline.processes == {("n", 7)}
+    assert pipeline.observers.workflow.processes == {("n", 7)}
 
 
 def test_words_of_a_newer_or_foreign_sender_make_no_event_unreadable() -> None:
@@ -468,7 +468,7 @@ def test_memory_is_bounded_however_long_the_job() -> None:
         )
     assert len(job.pipeline.costs) == 10_000
     assert len(job.pipeline._filter._seen) == 1024
-    assert len(job.pipeline.processes) <= 65_536 + 50
+    assert len(job.pipeline.observers.workflow.processes) <= 65_536 + 50
 
 
 numbers = st.floats(allow_nan=True) | st.floats(T0 - 100, T0 + 100)

@@ -23,7 +23,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs gcc's address sanitizer")
     target = tmp_path_factory.mktemp("scan") / "scan_inputs"
     sources = [ROOT / "tests" / "support" / "scan_inputs.c"]
-    sources += [ROOT / "native" / name for name in ("scan.c", "scan_line.c", "scan_tables.c")]
+    sources += [ROOT / "native" / "scan" / name for name in ("line.c", "tables.c")]
     checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
     run(compiler(), *STRICT, *checks, "-o", str(target), *map(str, sources))
     return target

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.cli import job_state
+from scrtune.cli.jobs import state as job_state
 from scrtune.client.transport.wire import Question
 from scrtune.daemon.views import PinView
 

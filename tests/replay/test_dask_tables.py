@@ -8,7 +8,8 @@ from click.testing import CliRunner
 
 from scrtune.cli.main import main
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
-from scrtune.replay.scan import Progress, TableCache, read_table
+from scrtune.replay.reading.cache import TableCache
+from scrtune.replay.reading.scan import Progress, read_table
 
 distributed = pytest.importorskip("distributed")
 from scrtune.replay import dask_tables  # noqa: E402 - needs it

@@ -11,9 +11,9 @@ import pytest
 
 from scrtune.cli.commands.replay import replay_view
 from scrtune.replay.outputs import read_outputs
+from scrtune.replay.reading.traces import Summary, TraceNotFoundError
 from scrtune.replay.run import JobShape, Replayed, at_once, find_checkpoints, read_digests, replay_traces
 from scrtune.replay.spans import JobInterval
-from scrtune.replay.traces import Summary, TraceNotFoundError
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())

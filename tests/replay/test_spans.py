@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import OutputCompleted, RestartCompleted
 from scrtune.intents.events import Access, Span, SpanKind, TraceDigest
 from scrtune.intents.intent import Confidence
+from scrtune.replay.reading.traces import Summary
 from scrtune.replay.run import JobShape, find_checkpoints, read_digests
-from scrtune.replay.spans import JobInterval, from_bursts, from_spans, outermost
-from scrtune.replay.traces import Summary
+from scrtune.replay.spans import JobInterval, TraceFindings, from_spans, from_writes, outermost, writes
 
 
 def span(start_s: float, end_s: float, *, pid: int = 1, step: int | None = None, kind: str = "save") -> Span:
@@ -28,6 +28,10 @@ def digest(spans: Iterable[Span] = (), accesses: Sequence[Access] = ()) -> Trace
 
 def written(start_s: float, end_s: float, size: int, tier: str = "prefix", op: str = "write") -> Access:
     return Access(tier=tier, op=op, count=1, bytes=size, duration_s=0.1, start_s=start_s, end_s=end_s)
+
+
+def from_bursts(digests: Iterable[TraceDigest]) -> TraceFindings:
+    return from_writes(writes(digests))
 
 
 def times(intervals: Iterable[JobInterval]) -> list[tuple[float, float]]:

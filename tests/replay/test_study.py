@@ -9,7 +9,7 @@ from scipy import stats
 from scrtune.examples.study_traces import CACHE, CHECKPOINTS, PREFIX, RANKS, RUNS, write_runs
 from scrtune.intents.trace.rows import Amount
 from scrtune.replay.frames import columns, flattened, to_arrow, to_pandas, to_polars
-from scrtune.replay.scan import read_table
+from scrtune.replay.reading.scan import read_table
 from scrtune.replay.study import Run, access_rows, study
 from scrtune.replay.study_rows import Study
 from scrtune.replay.table import AccessKey, ActivityKey, JobThread, Reading, ThreadSpan, TraceTable

@@ -149,11 +149,7 @@ def test_a_rank_that_alone_counts_cannot_differ_from_others() -> None:
     assert not [name for name, each in CATALOGUE.items() if each.rank_0_decides and each.equal_on_ranks]
     assert [
         CATALOGUE[name].ranks for name in ("SCR_FLUSH", "SCR_CHECKPOINT_SECONDS", "SCR_FILE_BUF_SIZE")
-    ] == [
-        "equal",
-        "rank 0",
-        "any",
-    ]
+    ] == ["equal", "rank 0", "any"]
 
 
 def observed() -> Situation:

@@ -95,8 +95,7 @@ def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(settings: V
 @QUICK
 @given(
     values=st.fixed_dictionaries(
-        {},
-        optional={name: values_of(entry, ANY_TEXT) | ANY_TEXT for name, entry in CATALOGUE.items()},
+        {}, optional={name: values_of(entry, ANY_TEXT) | ANY_TEXT for name, entry in CATALOGUE.items()}
     ),
     comment=st.text(max_size=60),
 )

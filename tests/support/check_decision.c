@@ -6,7 +6,10 @@
 
 SCRTUNE_API int scrtune_check_decision(const char *text, size_t length);
 
-/* Whether `text` is a decision: 0, or the number of a decision_fault. */
+static const char *const faults[] = {"holds no whole decision", "the checksum", "not sorted", "there is no parameter",
+                                     "the value of"};
+
+/* Whether `text` is a decision: 0, or the place of the fault among `faults`, from 1 on. */
 int scrtune_check_decision(const char *text, size_t length)
 {
     char why[WHY_LIMIT] = "";
@@ -14,7 +17,10 @@ int scrtune_check_decision(const char *text, size_t length)
     char *copy = malloc(length + 1);
     memcpy(copy, text, length);
     copy[length] = '\0';
-    const decision_fault fault = decision_read(copy, length, &found, why);
+    const bool is_good = decision_read(copy, length, &found, why);
+    int number = 0;
     free(copy);
-    return (int)fault;
+    while (!is_good && strstr(why, faults[number++]) == NULL) {
+    }
+    return number;
 }

@@ -42,7 +42,7 @@ def library_sources(place: Path) -> tuple[str, ...]:
     """What the library is compiled of; its table of levers is made in `place`, as setup.py makes it."""
     table = runpy.run_path(str(ROOT / "native" / "levers_table.py"))["levers_table"]
     (place / "levers.inc").write_text(table(ROOT / "scr_config" / "parameters.json"))
-    return (f"-I{place}", *(str(path) for path in sorted((ROOT / "native").glob("*.c"))))
+    return (f"-I{place}", *(str(path) for path in sorted((ROOT / "native").rglob("*.c"))))
 
 
 def build(target: Path, text: str, *options: str) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run
-from scrtune.replay.scan import read_table
+from scrtune.replay.reading.scan import read_table
 from scrtune.replay.study import Run
 from scrtune.replay.table import TraceTable
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scrtune.cli.job_record import JobRecord
+from scrtune.cli.jobs.record import JobRecord
 from scrtune.cli.views.tuner_changes import TunerChange
 from scrtune.goodput.events import (
     FlushCompleted,

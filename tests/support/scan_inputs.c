@@ -1,6 +1,6 @@
 /* Gives each file that is named to the scanner, in memory that is exactly as long, and does with it all that
  * client/capture/scanner.py does: under a sanitizer it ends at the first byte that is read beyond its end. */
-#include "../../native/scan_calls.c"
+#include "../../native/scan/scan.c"
 
 #include <stdio.h>
 

@@ -268,7 +268,7 @@ def state(pipeline: Pipeline, now: float) -> tuple[object, ...]:
         pipeline.costs,
         pipeline.account(now),
         msgspec.to_builtins(pipeline.counters),
-        pipeline.processes,
+        pipeline.observers.workflow.processes,
         (tuner.baseline, tuner.baseline_s, tuner.current_s, tuner.trial_budget_s, tuner.trying)
         if tuner
         else None,

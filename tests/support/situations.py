@@ -6,8 +6,9 @@ from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
-from scrtune.intents.observe.faults.fault_tolerance import observe as observe_tolerance
-from scrtune.intents.observe.intents import Observers, Surroundings
+from scrtune.intents.observe import checkpoints_required
+from scrtune.intents.observe.faults import fault_model, fault_tolerance
+from scrtune.intents.observe.intents import Observers
 from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.parameter import DerivedParameter
 from scrtune.intents.rules.parameters import derived
@@ -39,10 +40,18 @@ def situation(  # noqa: PLR0913 - each has a default
     job = SettingsObserved(settings=own, sources=given, declared=said, **shape)
     observers = Observers()
     observers.begin_run(job, 0.0)
-    intents = observers.observe(job, own, Surroundings(failures=failures, allocation=allocation))
-    tolerance = observe_tolerance(intents.faults, intents.redundancy, flush, own)
+    observers.allocation = allocation
+    intents = observers.observe(job, own)
+    faults = fault_model.observe(job, str(own["SCR_COPY_TYPE"]), failures, allocation, None)
+    intents = msgspec.structs.replace(
+        intents,
+        flush=flush,
+        faults=faults,
+        tolerance=fault_tolerance.observe(faults, intents.redundancy, flush, own),
+        checkpoints=checkpoints_required.observe(said, 0, failures.observed_s, allocation, 0.0),
+    )
     return Situation(
-        intents=msgspec.structs.replace(intents, flush=flush, tolerance=tolerance),
+        intents=intents,
         own=own,
         settings=own,
         job=job,

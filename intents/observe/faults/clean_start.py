@@ -5,16 +5,19 @@ import msgspec
 from ....goodput.events import RestartCompleted
 from ....units import count_text
 from ...events import SettingsObserved
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 
 PURGE = "SCR_CACHE_PURGE"
 
 
-class CleanStart(msgspec.Struct, frozen=True, kw_only=True):
+class CleanStart(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """Whether a clean start was `declared`, and made: `purged` when a run's SCR_Init emptied the cache.
 
     `runs` of the job so far; the last one read the checkpoint `restarted` from `source` (empty: none).
     """
+
+    title, number = "clean start", 4
+    unseen = "the job has not described itself yet"
 
     evidence: Evidence = Evidence()
     declared: bool = False
@@ -23,10 +26,7 @@ class CleanStart(msgspec.Struct, frozen=True, kw_only=True):
     restarted: str = ""
     source: str = ""
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.runs:
-            return "the job has not described itself yet"
+    def _text(self) -> str:
         wanted = "what an earlier job left in the cache is kept; nothing else was asked for"
         if self.declared:
             made = "the first SCR_Init deleted it" if self.purged else "no SCR_Init deleted it"
@@ -40,29 +40,20 @@ class CleanStartObserver:
     """Looks how each run of the job begins."""
 
     def __init__(self) -> None:
-        self._seen = CleanStart()
+        self.seen = CleanStart()
 
     def begin_run(self, job: SettingsObserved, now: float) -> None:
         """Take in that a run of `job` begins at `now`."""
-        is_declared = job.declared.clean_start
-        self._seen = CleanStart(
-            evidence=Evidence(
-                count=self._seen.runs + 1,
-                end_s=now,
-                source="the starts of the job",
-                declared=is_declared,
-            ),
+        is_declared, runs = job.declared.clean_start, self.seen.runs + 1
+        self.seen = CleanStart(
+            evidence=Evidence(count=runs, end_s=now, source="the starts of the job", declared=is_declared),
             declared=is_declared,
-            purged=self._seen.purged or (is_declared and bool(job.settings.get(PURGE))),
-            runs=self._seen.runs + 1,
+            purged=self.seen.purged or (is_declared and bool(job.settings.get(PURGE))),
+            runs=runs,
         )
 
     def add(self, restart: RestartCompleted) -> None:
         """Take in that a checkpoint was read."""
         if restart.valid:
             name = restart.name or count_text(restart.dataset, "dataset")
-            self._seen = msgspec.structs.replace(self._seen, restarted=name, source=restart.source)
-
-    def observe(self) -> CleanStart:
-        """Return the intent."""
-        return self._seen
+            self.seen = msgspec.structs.replace(self.seen, restarted=name, source=restart.source)

@@ -8,12 +8,12 @@ from ....goodput.interval.failure_rate import PROCESS_SHARE, Posterior, posterio
 from ....goodput.interval.failures import Failures
 from ....units import count_text, rounded_duration_text
 from ...events import AllocationObserved, SettingsObserved
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 from ...tune.knowledge import Knowledge
 from .redundancy import SURVIVES, declared_floor, declared_losses, effective
 
 
-class FaultModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class FaultModel(msgspec.Struct, Intent, frozen=True, kw_only=True, dict=True):
     """What fails in a job on `nodes` nodes, and what of it a checkpoint in the cache must survive.
 
     `floor` is the weakest scheme that keeps what was declared, else the user's own; `losses` are the nodes
@@ -21,6 +21,9 @@ class FaultModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     (none otherwise). `failures` are those of this job, `earlier` those of `earlier_node_s` node-seconds of
     jobs before it. `is_single`: the cache has no redundancy, so that what it survived ended processes alone.
     """
+
+    title, number = "fault model", 3
+    unseen = "the job has not described itself yet"
 
     evidence: Evidence = Evidence()
     nodes: int = 1
@@ -53,10 +56,7 @@ class FaultModel(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The mean seconds until one given node is lost with what it caches."""
         return self.rate.mtbf_s * self.nodes / (1 - self.process_share)
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.evidence.count:
-            return "the job has not described itself yet"
+    def _text(self) -> str:
         must = f"a checkpoint in the cache must survive {count_text(self.losses, 'lost node')}"
         who = "declared" if self.declared else "your own scheme"
         seen = self.failures.total + self.earlier
@@ -81,14 +81,12 @@ def observe(
     nodes, floor = max(1, job.nodes), declared_floor(job)
     own = floor or str(job.settings.get("SCR_COPY_TYPE", "XOR"))
     by_scheme = SURVIVES.get(effective(own, nodes), 0)
+    earlier = recalled.failures if recalled else 0
     sources = [typical(nodes).source, *(["the failures of this job"] if failures.total else [])]
     sources += [f"{recalled.failures} of earlier jobs"] if recalled and recalled.node_s else []
     return FaultModel(
         evidence=Evidence(
-            count=1 + failures.total + (recalled.failures if recalled else 0),
-            window_s=failures.observed_s,
-            source=", ".join(sources),
-            declared=bool(floor),
+            1 + failures.total + earlier, failures.observed_s, source=", ".join(sources), declared=bool(floor)
         ),
         nodes=nodes,
         floor=own,
@@ -96,7 +94,7 @@ def observe(
         declared=bool(floor),
         switches=_switches(allocation) if allocation else {},
         failures=failures,
-        earlier=recalled.failures if recalled else 0,
+        earlier=earlier,
         earlier_node_s=recalled.node_s if recalled else 0.0,
         is_single=effective(scheme, nodes) == "SINGLE",
     )

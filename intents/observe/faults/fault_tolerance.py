@@ -12,26 +12,28 @@ rebuild after a loss ends it sooner, so that P is an upper bound. Components tha
 failure group and not independent nodes (SCR_GROUP; SCR's manual, "Redundancy schemes").
 """
 
-from math import exp, expm1, log1p
+from collections import Counter
+from math import expm1, log1p
 
 import msgspec
 
 from ....units import count_text, rounded_duration_text
 from ...events import Values
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 from ...settings import flush_every, is_cached, number
 from ..io.flush import FlushBehaviour
 from .fault_model import FaultModel
 from .redundancy import Redundancy, set_failures
 
-_NEGLIGIBLE = 1e-17
 
-
-class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
+class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The sets of a job on `nodes` nodes under the `scheme` in use, each of which may lose `tolerated` nodes.
 
     Each checkpoint is for `exposure_s` seconds nowhere but in the cache; 0 where nothing is cached.
     """
+
+    title, number = "fault tolerance", 5
+    unseen = "how long checkpoints are only in the cache is not known yet"
 
     evidence: Evidence = Evidence()
     nodes: int = 1
@@ -61,10 +63,7 @@ class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
         """The probability that any node is lost during the exposure."""
         return p_loss(self.nodes, 1, 0, self.p_node)
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.evidence.count:
-            return "how long checkpoints are only in the cache is not known yet"
+    def _text(self) -> str:
         if self.exposure_s <= 0:
             return "nothing is only in the cache: checkpoints go to the prefix directory"
         sets = f"{self.scheme} in {count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"
@@ -106,33 +105,12 @@ def set_sizes(nodes: int, set_size: int) -> tuple[int, ...]:
 
 def p_loss(nodes: int, set_size: int, tolerated: int, p_node: float) -> float:
     """Return the probability that any set loses more than `tolerated`, each node being lost with `p_node`."""
-    sizes = set_sizes(nodes, set_size)
-    least = nodes // len(sizes)
+    from scipy.special import bdtrc  # type: ignore[import-untyped] # noqa: PLC0415 - only if asked
+
     total = 0.0
-    for size, count in ((least, sizes.count(least)), (least + 1, sizes.count(least + 1))):
-        p_set = _more_than(tolerated, size, p_node) if count else 0.0
+    for members, count in Counter(set_sizes(nodes, set_size)).items():
+        p_set = float(bdtrc(tolerated, members, p_node)) if members > tolerated else 0.0
         if p_set >= 1:
             return 1.0
         total += count * log1p(-p_set)
     return -expm1(total)
-
-
-def _more_than(tolerated: int, members: int, p_node: float) -> float:
-    """Return the probability that more than `tolerated` of `members` are lost: the tail of the binomial."""
-    if members <= tolerated or p_node <= 0:
-        return 0.0
-    if p_node >= 1:
-        return 1.0
-    odds, none = p_node / (1 - p_node), exp(members * log1p(-p_node))
-    if not none:  # hundreds are lost
-        return 1.0
-    term, below, above = none, 0.0, 0.0
-    for lost in range(members + 1):
-        if lost <= tolerated:
-            below += term
-        else:
-            above += term
-            if term < _NEGLIGIBLE * above and lost > members * p_node:
-                break
-        term *= (members - lost) / (lost + 1) * odds
-    return min(1.0, above) if above <= below else max(0.0, 1 - below)

@@ -3,8 +3,8 @@
 import msgspec
 
 from ....units import count_text
-from ...events import Durability, SettingsObserved, Values
-from ...intent import Evidence
+from ...events import SettingsObserved, Values
+from ...intent import Evidence, Intent
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
 """Nodes of one set that may be lost at once (RS: SCR_SET_FAILURES of them; 2 is SCR's default)."""
@@ -24,12 +24,15 @@ EMBEDDED = "embedded"
 _PARTNERS = 2
 
 
-class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
+class Redundancy(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The nodes, the scheme in use and the weakest one allowed.
 
     The floor is `declared` by the user, or their own scheme. `effective` is the scheme that SCR uses: on one
     node it falls back to SINGLE.
     """
+
+    title, number = "redundancy scheme", 3
+    unseen = "the job has not described itself yet"
 
     evidence: Evidence = Evidence()
     nodes: int = 1
@@ -50,10 +53,7 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
         """True when the scheme in use survives what the floor survives."""
         return keeps_floor(self.scheme, self.floor)
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.evidence.count:
-            return "the job has not described itself yet"
+    def _text(self) -> str:
         floor = "declared by the user" if self.declared else "the user's own scheme"
         fallback = (
             "" if self.scheme == self.effective else f" (on one node SCR falls back to {self.effective})"
@@ -109,21 +109,6 @@ def declared_floor(job: SettingsObserved) -> str:
     one = "XOR" if job.nodes > _PARTNERS else "PARTNER"
     by_losses = ("SINGLE", one)[losses] if losses <= 1 else "RS"
     return named if named and keeps_floor(named, by_losses) else by_losses
-
-
-def unknown_floor(job: SettingsObserved) -> str:
-    """Return the warning about a declared floor that does not exist, or an empty text."""
-    if not job.floor or job.floor.upper() in FLOORS:
-        return ""
-    known = ", ".join(sorted(FLOORS))
-    return f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
-
-
-def unknown_durability(job: SettingsObserved) -> str:
-    """Return the warning about a declared durability that does not exist, or an empty text."""
-    if not job.durability or job.durability in (each.value for each in Durability):
-        return ""
-    return f"durability {job.durability!r} is not one of {', '.join(Durability)}; it counts as not declared"
 
 
 def effective(scheme: str, nodes: int) -> str:

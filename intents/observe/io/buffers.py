@@ -1,17 +1,13 @@
 """Intent 2 of the LLNL study: the distribution of access sizes, of the job and of each class of its files."""
 
-from collections.abc import Iterable
-
 import msgspec
 
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Content, Operation, Tier, TraceDigest
-from ...intent import Evidence
+from ...intent import Evidence, EvidenceWindow, Intent
 from .sizes import SizeHistogram, Sizes
 
-_MIN_SIZES = 2
-_MIN_CALLS = 8
 _FAR_BELOW = 0.5
 EVENT_LIMIT = 2000
 """An output of which rank 0 has as many calls traced was not traced to its end (`native/observe.c`)."""
@@ -23,41 +19,31 @@ _PREFERENCE = tuple(
 SCR) all writes outside SCR's own files are, and of a job that only reads, its reads."""
 
 
-class BufferSizes(Sizes, frozen=True, kw_only=True):
+class BufferSizes(Sizes, Intent, frozen=True, kw_only=True):
     """The application's accesses by size, those of each :class:`Content` of files in `by_content`.
 
-    `call_s` is the fixed cost of a write into the prefix directory, if the trace has enough different sizes.
     `written_bytes` is what the traced outputs wrote on this node by their own account, about, where the trace
     has less than half of it, `seen_bytes`; else both are 0.
     """
 
+    title, number = "buffer sizes", 2
+
     evidence: Evidence = Evidence()
     operation: str = Operation.WRITE
     by_content: dict[str, Sizes] = msgspec.field(default_factory=dict)
-    call_s: float | None = None
     seen_bytes: int = 0
     written_bytes: int = 0
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         if not self.top:
             return self._unseen() or "no reads or writes of the application were traced yet"
-        return "; ".join(
-            filter(
-                None,
-                (
-                    f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)}",
-                    self.text(),
-                    *self._contents(),
-                    self._unseen(),
-                ),
-            )
-        )
-
-    def _contents(self) -> Iterable[str]:
-        """Yield what is written into files of each content, if there are several."""
-        for content, sizes in self.by_content.items() if len(self.by_content) > 1 else ():
-            yield f"{content} files {sizes.bytes / max(1, self.bytes):.0%}, p90 {bytes_text(sizes.p90_bytes)}"
+        contents = [
+            f"{content} files {sizes.bytes / max(1, self.bytes):.0%}, p90 {bytes_text(sizes.p90_bytes)}"
+            for content, sizes in self.by_content.items()
+        ]
+        accesses = f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)}"
+        parts = (accesses, self.text(), *(contents if len(contents) > 1 else []), self._unseen())
+        return "; ".join(filter(None, parts))
 
     def _unseen(self) -> str:
         """Return that most of the bytes are missing, why, and what to do; empty where they are not."""
@@ -79,8 +65,7 @@ class BufferObserver:
         self._by_content: dict[tuple[str, str, str], SizeHistogram] = {
             (tier, op, content): SizeHistogram() for tier, op in _PREFERENCE for content in Content
         }
-        self._start_s: float | None = None
-        self._end_s = 0.0
+        self._window = EvidenceWindow()
         self._written_bytes = 0
 
     def add_output(self, output: OutputCompleted) -> None:
@@ -95,10 +80,9 @@ class BufferObserver:
             part = self._by_content.get((access.tier, access.op, access.content))
             if histogram is None or part is None:
                 continue
-            histogram.add(access.sizes, access.seconds)
+            histogram.add(access.sizes)
             part.add(access.sizes)
-            self._start_s = access.start_s if self._start_s is None else min(self._start_s, access.start_s)
-            self._end_s = max(self._end_s, access.end_s)
+            self._window.add(access.start_s, access.end_s)
 
     def observe(self, nodes: int = 1, traced: int = 1) -> BufferSizes:
         """Return the intent, in a job on so many nodes, of which `traced` ones have sent their trace.
@@ -110,18 +94,11 @@ class BufferObserver:
         if seen_bytes >= _FAR_BELOW * written_bytes:
             seen_bytes = written_bytes = 0
         key = next((key for key in _PREFERENCE if self._sizes[key].bytes > 0), None)
-        if key is None or self._start_s is None:
+        if key is None:
             return BufferSizes(seen_bytes=seen_bytes, written_bytes=written_bytes)
         sizes = self._sizes[key].sizes
-        cost = fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples())
         return BufferSizes(
-            evidence=Evidence(
-                count=sizes.count,
-                window_s=self._end_s - self._start_s,
-                end_s=self._end_s,
-                source="DFTracer",
-                is_partial=written_bytes > 0,
-            ),
+            evidence=self._window.evidence(sizes.count, "DFTracer", is_partial=written_bytes > 0),
             operation=key[1],
             **msgspec.structs.asdict(sizes),
             by_content={
@@ -129,31 +106,6 @@ class BufferObserver:
                 for content in Content
                 if (part := self._by_content[key[0], key[1], content]).bytes
             },
-            call_s=cost[0] if cost else None,
             seen_bytes=seen_bytes,
             written_bytes=written_bytes,
         )
-
-
-def fit_call_cost(samples: Iterable[tuple[float, int, float]]) -> tuple[float, float] | None:
-    """Return (seconds per call, seconds per byte), fitted to (size, count, sum of seconds).
-
-    Least squares on the mean time per call, weighted by count; both are kept at or above 0. None with fewer
-    than two sizes or eight calls. (Two unknowns have a closed form; a library takes seconds to load.)
-    """
-    cells = [(size, count, seconds / count) for size, count, seconds in samples if size > 0 and count > 0]
-    calls = sum(count for _, count, _ in cells)
-    if len(cells) < _MIN_SIZES or calls < _MIN_CALLS:
-        return None
-    mean_size = sum(size * count for size, count, _ in cells) / calls
-    mean_s = sum(each_s * count for _, count, each_s in cells) / calls
-    spread = sum(count * (size - mean_size) ** 2 for size, count, _ in cells)
-    together = sum(count * (size - mean_size) * (each_s - mean_s) for size, count, each_s in cells)
-    slope = together / spread
-    latency_s = mean_s - slope * mean_size
-    if slope < 0:  # bigger calls are not slower: all of it is latency
-        slope, latency_s = 0.0, mean_s
-    elif latency_s < 0:  # calls cost nothing by themselves: the best line through the origin
-        products = sum(count * size * each_s for size, count, each_s in cells)
-        slope, latency_s = products / sum(count * size * size for size, count, _ in cells), 0.0
-    return latency_s, slope

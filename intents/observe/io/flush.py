@@ -7,19 +7,22 @@ import msgspec
 
 from ....goodput.checkpoint_cost import CheckpointCost
 from ....units import bytes_text, count_text
-from ...intent import Evidence
+from ...events import Value, Values
+from ...intent import Evidence, EvidenceWindow, Intent
 
 _REMEMBERED = 30
 _REMEMBERED_SETTINGS = 4
 _MOST_PLACES = 64
 
 
-class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
+class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The last checkpoints; seconds and bytes of one checkpoint of the whole job.
 
     Parts of the cost are means over all checkpoints, flushed or not, so that they add up; `flush_s` (of those
     that were flushed, `flushed_share`) and `interval_s` are medians.
     """
+
+    title, number = "flush", 8
 
     evidence: Evidence = Evidence()
     checkpoint_bytes: int = 0
@@ -47,8 +50,7 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
             return 2
         return max(2, 1 + int(min(_MOST_PLACES - 1, -(-self.flush_s // self.interval_s))))
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         if not self.evidence.count:
             size = f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')}"
             known = f" under these settings; the last one was {size}" if self.files else ""
@@ -68,14 +70,15 @@ _PARTS = ("blocking_s", "write_s", "encode_s", "blocked_on_flush_s", "wait_s", "
 class _Measured:
     """The last checkpoints under one set of settings."""
 
-    def __init__(self, start_s: float) -> None:
-        self.start_s, self.count = start_s, 0
+    def __init__(self) -> None:
+        self.count, self.window = 0, EvidenceWindow()
         self.costs: deque[CheckpointCost] = deque(maxlen=_REMEMBERED)
         self.flush_s: deque[float] = deque(maxlen=_REMEMBERED)
         self.interval_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     def add(self, cost: CheckpointCost) -> None:
         self.count += 1
+        self.window.add(cost.time_s, cost.time_s)
         self.costs.append(cost)
         if cost.interval_s > 0:
             self.interval_s.append(cost.interval_s)
@@ -87,16 +90,9 @@ class _Measured:
         return FlushBehaviour(checkpoint_bytes=max(0, last.bytes), files=max(0, last.files))
 
     def behaviour(self) -> FlushBehaviour:
-        last = self.costs[-1]
-        window_s = last.time_s - self.start_s
         return msgspec.structs.replace(
             self.size(),
-            evidence=Evidence(
-                count=self.count,
-                window_s=window_s,
-                end_s=last.time_s,
-                source="the application's checkpoints",
-            ),
+            evidence=self.window.evidence(self.count, "the application's checkpoints"),
             interval_s=median(self.interval_s or [0.0]),
             flush_s=median(self.flush_s or [0.0]),
             flushed_share=fmean(cost.flushed for cost in self.costs),
@@ -108,19 +104,20 @@ class FlushObserver:
     """Collects checkpoint costs, those under different settings apart; the last four settings are kept."""
 
     def __init__(self) -> None:
-        self._by_settings: dict[str, _Measured] = {}
+        self._by_settings: dict[frozenset[tuple[str, Value]], _Measured] = {}
 
-    def add(self, cost: CheckpointCost, settings: str) -> None:
-        """Take in a checkpoint that ran under `settings` (any text that names them)."""
-        measured = self._by_settings.pop(settings, None) or _Measured(cost.time_s)
+    def add(self, cost: CheckpointCost, settings: Values) -> None:
+        """Take in a checkpoint that ran under `settings`."""
+        key = frozenset(settings.items())
+        measured = self._by_settings.pop(key, None) or _Measured()
         measured.add(cost)
-        self._by_settings[settings] = measured
+        self._by_settings[key] = measured
         if len(self._by_settings) > _REMEMBERED_SETTINGS:
             del self._by_settings[next(iter(self._by_settings))]
 
-    def observe(self, settings: str) -> FlushBehaviour:
+    def observe(self, settings: Values) -> FlushBehaviour:
         """Return the intent under `settings`; before their first checkpoint, the size of the last one."""
-        if measured := self._by_settings.get(settings):
+        if measured := self._by_settings.get(frozenset(settings.items())):
             return measured.behaviour()
         last = next(reversed(self._by_settings.values()), None)
         return last.size() if last else FlushBehaviour()

@@ -8,7 +8,7 @@ import msgspec
 from ....goodput.events import OutputCompleted
 from ....units import bytes_text, count_text
 from ...events import Access, Operation, Tier, TraceDigest
-from ...intent import Evidence
+from ...intent import Evidence, EvidenceWindow, Intent
 from .sizes import SizeHistogram, Sizes
 
 CHECKPOINTS, PURE_OUTPUTS = "checkpoints", "pure outputs"
@@ -20,7 +20,6 @@ _WAITING = 64
 """Accesses that no output is known of yet: a trace may come before what it is about."""
 _TIERS = (Tier.CACHE, Tier.PREFIX, Tier.OTHER)
 """Of which the first that has any is the application's own, as in :mod:`.buffers`."""
-_DRIFTED = 0.25
 _SLACK_S = 1e-3
 """Between the clocks of a trace and of who tells of an output."""
 
@@ -47,19 +46,9 @@ class KindSizes(msgspec.Struct, frozen=True, kw_only=True):
     is_shared: bool = False
 
     @property
-    def next_bytes(self) -> int:
-        """Bytes to plan the next output for: full and incremental ones may take turns."""
-        return max(self.bytes, self.before_bytes)
-
-    @property
     def file_bytes(self) -> int:
-        """Mean bytes of a file of the next output."""
-        return self.next_bytes // max(1, self.files)
-
-    @property
-    def has_drifted(self) -> bool:
-        """True when the last output differs from the one before by more than a quarter."""
-        return any(abs(each) > _DRIFTED for each in (self.drift, self.writes_drift) if each is not None)
+        """Mean bytes of a file of the next output: full and incremental ones may take turns."""
+        return max(self.bytes, self.before_bytes) // max(1, self.files)
 
     def text(self) -> str:
         """Return it for people."""
@@ -76,16 +65,16 @@ class KindSizes(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
 
-class OutputSizes(msgspec.Struct, frozen=True, kw_only=True):
+class OutputSizes(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The sizes of outputs, by their kind."""
+
+    title, number = "output sizes", 9
+    unseen = "no output was completed yet"
 
     evidence: Evidence = Evidence()
     kinds: dict[str, KindSizes] = {}
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
-        if not self.kinds:
-            return "no output was completed yet"
+    def _text(self) -> str:
         return "; ".join(
             f"{kind}: the last of {sizes.outputs} has {sizes.text()}" for kind, sizes in self.kinds.items()
         )
@@ -117,14 +106,10 @@ class _Kind:
     """The outputs of one kind."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.start_s = self.end_s = 0.0
-        self.is_shared = False
+        self.count, self.is_shared = 0, False
         self.last: deque[_Output] = deque(maxlen=_REMEMBERED)
 
     def add(self, output: OutputCompleted) -> _Output:
-        self.start_s = self.start_s or output.start_s
-        self.end_s = max(self.end_s, output.end_s)
         self.count += 1
         self.is_shared |= output.shared_files is True
         self.last.append(_Output(output))
@@ -132,20 +117,20 @@ class _Kind:
 
     @property
     def sizes(self) -> KindSizes:
-        last, before = self.last[-1], self.last[-2] if len(self.last) > 1 else None
+        last, before_bytes = self.last[-1], self.last[-2].bytes if len(self.last) > 1 else 0
         all_bytes = [each.bytes for each in self.last]
-        traced = [each for each in reversed(self.last) if each.writes.count]
+        traced = [writes for each in reversed(self.last) if (writes := each.writes).count]
         return KindSizes(
             outputs=self.count,
             bytes=last.bytes,
             files=last.files,
-            before_bytes=before.bytes if before else 0,
+            before_bytes=before_bytes,
             least_bytes=min(all_bytes),
             median_bytes=int(median(all_bytes)),
             most_bytes=max(all_bytes),
-            drift=_drift(last.bytes, before.bytes) if before else None,
-            writes=traced[0].writes if traced else Sizes(),
-            writes_drift=_drift(*(each.writes.p50_bytes for each in traced[:2])) if traced[1:] else None,
+            drift=_drift(last.bytes, before_bytes),
+            writes=traced[0] if traced else Sizes(),
+            writes_drift=_drift(traced[0].p50_bytes, traced[1].p50_bytes) if traced[1:] else None,
             is_shared=self.is_shared,
         )
 
@@ -156,15 +141,16 @@ class OutputSizeObserver:
     def __init__(self) -> None:
         self._kinds = {kind: _Kind() for kind in KINDS}
         self._waiting: deque[Access] = deque(maxlen=_WAITING)
+        self._window = EvidenceWindow()
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output."""
         if not output.valid:
             return
+        self._window.add(output.start_s, output.end_s)
         added = self._kinds[CHECKPOINTS if output.checkpoint else PURE_OUTPUTS].add(output)
-        waiting = list(self._waiting)
-        self._waiting.clear()
-        self._waiting.extend(access for access in waiting if not added.take(access))
+        left = [access for access in self._waiting if not added.take(access)]
+        self._waiting = deque(left, maxlen=_WAITING)
 
     def add(self, digest: TraceDigest) -> None:
         """Take in a stretch of trace."""
@@ -178,14 +164,9 @@ class OutputSizeObserver:
     def observe(self) -> OutputSizes:
         """Return the intent."""
         seen = {name: kind for name, kind in self._kinds.items() if kind.last}
+        count = sum(kind.count for kind in seen.values())
         return OutputSizes(
-            evidence=Evidence(
-                count=sum(kind.count for kind in seen.values()),
-                window_s=max((kind.end_s for kind in seen.values()), default=0.0)
-                - min((kind.start_s for kind in seen.values()), default=0.0),
-                end_s=max((kind.end_s for kind in seen.values()), default=0.0),
-                source="the application's outputs, and DFTracer",
-            ),
+            evidence=self._window.evidence(count, "the application's outputs, and DFTracer"),
             kinds={name: kind.sizes for name, kind in seen.items()},
         )
 

@@ -1,7 +1,7 @@
 """The distribution of sizes: those that carry the most bytes, exactly, and percentiles, in bounded memory."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SizeHistogram:
-    """The number of accesses of each exact size, and their seconds.
+    """The number of accesses of each exact size.
 
     Holds at most 4096 distinct sizes; beyond that the rarest share bins whose ends are 3 % apart, so that
     frequent sizes stay exact, and percentiles are off by 3 % at most. Sums of counts and bytes are exact.
@@ -60,24 +60,19 @@ class SizeHistogram:
         self.bytes = 0
         self._counts: Counter[int] = Counter()
         self._bytes: Counter[int] = Counter()
-        self._seconds: dict[int, float] = {}
         self._sizes: Sizes | None = None
 
-    def add(self, sizes: Mapping[int, int], seconds: Mapping[int, float] = {}) -> None:
-        """Add accesses: size in bytes -> count, and size -> the sum of their seconds."""
+    def add(self, sizes: Mapping[int, int]) -> None:
+        """Add accesses: size in bytes -> count."""
         self._sizes = None
         for size, count in sizes.items():
             if size >= 0 and count > 0:
-                self._add(size, count, size * count, seconds.get(size, 0.0))
+                self._counts[size] += count
+                self._bytes[size] += size * count
                 self.count += count
                 self.bytes += size * count
         if len(self._counts) > MAX_SIZES:
             self._merge_rare()
-
-    def _add(self, size: int, count: int, total_bytes: int, seconds: float) -> None:
-        self._counts[size] += count
-        self._bytes[size] += total_bytes
-        self._seconds[size] = self._seconds.get(size, 0.0) + seconds
 
     def __len__(self) -> int:
         """Return the number of sizes that are told apart."""
@@ -87,14 +82,14 @@ class SizeHistogram:
     def sizes(self) -> Sizes:
         """The distribution so far."""
         if self._sizes is None:
-            p50_bytes, p90_bytes, p99_bytes = self._quantiles(0.5, 0.9, 0.99)
+            p50, p90, p99 = self._quantiles(0.5, 0.9, 0.99)
             self._sizes = Sizes(
                 count=self.count,
                 bytes=self.bytes,
                 top=self._top(),
-                p50_bytes=p50_bytes,
-                p90_bytes=p90_bytes,
-                p99_bytes=p99_bytes,
+                p50_bytes=p50,
+                p90_bytes=p90,
+                p99_bytes=p99,
             )
         return self._sizes
 
@@ -120,24 +115,18 @@ class SizeHistogram:
                 found.append(size)
         return found or [0] * len(shares)
 
-    def samples(self) -> Iterable[tuple[float, int, float]]:
-        """Return (mean size, count, sum of seconds) of every size."""
-        return ((self._bytes[each] / n, n, self._seconds[each]) for each, n in self._counts.items())
-
     def _merge_rare(self) -> None:
         """Merge sizes into their bins, the rarest first. All bins together are fewer than 1,900."""
-        for size in sorted(filter(_is_no_end, self._counts), key=self._counts.__getitem__):
+        mergeable = [size for size in self._counts if _bin_end(size) != size]
+        for size in sorted(mergeable, key=self._counts.__getitem__):
             if len(self._counts) <= _KEPT:
                 return
-            cell = self._counts.pop(size), self._bytes.pop(size), self._seconds.pop(size)
-            self._add(_bin_end(size), *cell)
+            end = _bin_end(size)
+            self._counts[end] += self._counts.pop(size)
+            self._bytes[end] += self._bytes.pop(size)
 
 
 def _bin_end(size: int) -> int:
     """Return the largest size of the bin that has `size`: there are 32 bins to a power of two."""
     shift = max(0, size.bit_length() - 1 - _BIN_BITS)
     return -(-size >> shift) << shift
-
-
-def _is_no_end(size: int) -> bool:
-    return _bin_end(size) != size

@@ -4,7 +4,7 @@ import msgspec
 
 from ....units import bytes_text, count_text
 from ...events import FileSystem, StorageTargetsObserved
-from ...intent import Evidence
+from ...intent import Evidence, Intent
 
 PARALLEL = (FileSystem.LUSTRE, FileSystem.BEEGFS)
 """Whose users choose over how many targets a file is spread."""
@@ -14,8 +14,10 @@ ON_ALL = -1
 """Stripes: one on each target."""
 
 
-class StorageTargets(msgspec.Struct, frozen=True, kw_only=True):
+class StorageTargets(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """What the prefix directory is on; without `found` it was not looked at."""
+
+    title, number = "storage targets", 7
 
     evidence: Evidence = Evidence()
     found: StorageTargetsObserved | None = None
@@ -25,8 +27,7 @@ class StorageTargets(msgspec.Struct, frozen=True, kw_only=True):
         """The storage targets; 0: not known."""
         return self.found.targets if self.found else 0
 
-    def sentence(self) -> str:
-        """See :class:`scrtune.intents.intent.Intent`."""
+    def _text(self) -> str:
         found = self.found
         if found is None:
             return "the prefix directory was not looked at yet"

@@ -5,14 +5,15 @@ Both are levers: trials decide. This says what the rules would have, and why.
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from ....units import bytes_text
-from ...mutability import Mutability
 from ...observe.faults.redundancy import effective
-from ..levers import KIB, MAX_FILE_BUFFER_BYTES, MEMORY_SHARE, MIB, STRIPE_BYTES, STUDY
+from ..levers import KIB, MAX_FILE_BUFFER_BYTES, MEMORY_SHARE, MIB, STRIPE_BYTES
 from ..parameter import DerivedParameter, Phase, Scope
 from ..situation import MAX_FLUSH_THREADS, Situation
+from .table import FILE_BUF_SIZE, MPI_BUF_SIZE
 
-INTENT = "buffer sizes"
 _STEP_BYTES = 64 * KIB
 
 
@@ -39,32 +40,23 @@ def access_sizes(now: Situation) -> Iterator[DerivedParameter]:
     buffers = now.intents.buffers
     if not buffers.top:
         return
-    whole = _file_buffer(now, buffers.p90_bytes, "all outputs", Phase.INIT, Scope.JOB)
+    whole = _file_buffer(now, buffers.p90_bytes)
     yield whole
     kinds = now.intents.outputs.kinds
     for kind, sizes in kinds.items() if len(kinds) > 1 else ():
-        each = _file_buffer(now, sizes.writes.p90_bytes, kind, Phase.START_OUTPUT, Scope.OUTPUT_KIND)
+        each = _file_buffer(now, sizes.writes.p90_bytes)
         if sizes.writes.count and each.value != whole.value:
-            yield each
+            rule = whole.rule.replace("all outputs", kind)
+            yield replace(each, rule=rule, phase=Phase.START_OUTPUT, scope=Scope.OUTPUT_KIND)
     yield _message_buffer(now)
 
 
-def _file_buffer(now: Situation, p90_bytes: int, what: str, phase: Phase, scope: Scope) -> DerivedParameter:
+def _file_buffer(now: Situation, p90_bytes: int) -> DerivedParameter:
     count = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
     memory_bytes = now.node.memory_available_bytes if now.node else 0
     size, clipped = file_buffer(p90_bytes, memory_bytes, count)
-    return DerivedParameter(
-        intent=INTENT,
-        name="SCR_FILE_BUF_SIZE",
-        value=size,
-        phase=phase,
-        scope=scope,
-        change=Mutability.LIVE,
-        rule=f"the p90 of the access sizes of {what}, within 1 and 32 MiB",
-        inputs=(f"p90 {bytes_text(p90_bytes)}", f"{count} buffers on a node"),
-        clipped=clipped,
-        source=f"{STUDY}: 32 MiB to 1.75 GiB changed nothing; AXL has one for each copy",
-    )
+    inputs = (f"p90 {bytes_text(p90_bytes)}", f"{count} buffers on a node")
+    return replace(FILE_BUF_SIZE, value=size, inputs=inputs, clipped=clipped)
 
 
 def _message_buffer(now: Situation) -> DerivedParameter:
@@ -74,13 +66,5 @@ def _message_buffer(now: Situation) -> DerivedParameter:
     why_not = "" if is_small else f"it has {bytes_text(now.own_number('SCR_MPI_BUF_SIZE'))} already"
     if not is_encoded:
         why_not = f"nothing is encoded ({scheme if now.cached else 'past the cache'}): it is not used"
-    return DerivedParameter(
-        intent=INTENT,
-        name="SCR_MPI_BUF_SIZE",
-        value=None if why_not else MIB,
-        why_not=why_not,
-        change=Mutability.LIVE,
-        rule="SCR's own default, where a scheme encodes; a message has no use for the access sizes",
-        inputs=(f"scheme {scheme}",),
-        source="SCR source (scr_conf.h:146); redset",
-    )
+    inputs = (f"scheme {scheme}",)
+    return replace(MPI_BUF_SIZE, value=None if why_not else MIB, why_not=why_not, inputs=inputs)

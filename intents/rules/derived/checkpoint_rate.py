@@ -20,24 +20,23 @@ from ....goodput.interval.model import (
 )
 from ....units import rounded_duration_text as _time
 from ...events import Durability, ValueSource
-from ...mutability import Mutability
 from ...settings import flush_every, is_asynchronous, is_cached, number
-from ..parameter import DerivedParameter, Phase
+from ..parameter import DerivedParameter
 from ..situation import Situation
 from .interval import (
     AUTO,
     CALLS,
     OVERHEAD,
     SECONDS,
-    SOURCE,
     UNSET,
     WorkBetween,
     is_demanded,
     pace,
     why_unknown,
 )
+from .table import CACHE_SIZE, CHECKPOINT_SECONDS, FLUSH
 
-RATE, REQUIRED = "checkpoint rate", "checkpoints required"
+RATE, REQUIRED = CHECKPOINT_SECONDS.intent, CACHE_SIZE.intent
 
 _ENOUGH = 3
 _ONE_SIGMA = (0.16, 0.84)
@@ -56,15 +55,7 @@ def checkpoint_rate(now: Situation) -> Iterator[DerivedParameter]:
 
 
 def _pace(now: Situation, found: WorkBetween | None, why: str) -> Iterator[DerivedParameter]:
-    common = DerivedParameter(
-        intent=RATE,
-        name=SECONDS,
-        phase=Phase.BETWEEN_OUTPUTS,
-        change=Mutability.RANK0,
-        rule="Daly's interval, within what was declared",
-        why_not=why,
-        source=SOURCE,
-    )
+    common = replace(CHECKPOINT_SECONDS, why_not=why)
     if found is None:
         yield from (replace(common, name=name) for name in UNSET)
         return
@@ -104,19 +95,11 @@ def _why_theirs(now: Situation) -> str:
 
 def _flush(now: Situation, found: WorkBetween | None) -> DerivedParameter:
     """Return how often to flush: as the two levels have it, within what is durable enough and what fits."""
-    seen = DerivedParameter(
-        intent=RATE,
-        name="SCR_FLUSH",
-        phase=Phase.START_OUTPUT,
-        change=Mutability.LIVE,
-        rule="sqrt(M2 C2 / (M1 C1)): each level by Young",
-        source="Benoit et al., IEEE TC 66(7), 2017; SCR source (scr.c:434)",
-    )
     flush = now.intents.flush
     if not is_cached(now.settings):
-        return replace(seen, why_not="checkpoints are written to the prefix directory, past the cache")
+        return replace(FLUSH, why_not="checkpoints are written to the prefix directory, past the cache")
     if flush.evidence.count < _ENOUGH or flush.flush_s <= 0:
-        return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
+        return replace(FLUSH, why_not="what a checkpoint and a flush cost is not settled yet")
     levels, present = _levels(now), flush_every(now.settings)
     work_s = found.work_s if found else max(_SHORTEST_S, flush.interval_s - flush.blocking_s)
     period_s = work_s + levels.checkpoint_s
@@ -124,9 +107,9 @@ def _flush(now: Situation, found: WorkBetween | None) -> DerivedParameter:
         best = first_order(levels).flush_every
         gain_s, sd_s = _flush_gain(now, work_s, best)
     except (IntervalError, OverflowError):
-        return replace(seen, why_not="costs and failures are too far apart to weigh")
+        return replace(FLUSH, why_not="costs and failures are too far apart to weigh")
     seen = replace(
-        seen,
+        FLUSH,
         inputs=(
             f"C1 {levels.checkpoint_s:.3f} s a checkpoint, C2 {levels.flush_cost_s:.3f} s a flush",
             f"M1 {_time(levels.cache_mtbf_s)} between failures that the cache survives",
@@ -152,28 +135,20 @@ def _flush(now: Situation, found: WorkBetween | None) -> DerivedParameter:
 
 def _cache_size(now: Situation, found: WorkBetween | None) -> DerivedParameter:
     """Return how many datasets the cache holds, so that no output waits for a flush."""
-    seen = DerivedParameter(
-        intent=REQUIRED,
-        name="SCR_CACHE_SIZE",
-        phase=Phase.START_OUTPUT,
-        change=Mutability.REINIT,
-        rule="ceil(flush / time between two checkpoints) + 1, at least 2",
-        source="SCR documentation, PR #544",
-    )
     flush = now.intents.flush
     if not is_asynchronous(now.settings):
-        return replace(seen, why_not="no dataset is flushed beside the computation: one is enough")
+        return replace(CACHE_SIZE, why_not="no dataset is flushed beside the computation: one is enough")
     if now.rails.durability is Durability.NEXT:
-        return replace(seen, why_not=f"the next output waits for the flush anyway ({now.rails.because})")
+        return replace(
+            CACHE_SIZE, why_not=f"the next output waits for the flush anyway ({now.rails.because})"
+        )
     if flush.evidence.count < _ENOUGH:
-        return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
+        return replace(CACHE_SIZE, why_not="what a checkpoint and a flush cost is not settled yet")
     period_s = found.work_s + found.cost_s if found else flush.interval_s
     places = replace(flush, interval_s=period_s).places
     still = now.intents.checkpoints.still_to_come(period_s)
-    seen = replace(
-        seen,
-        inputs=(f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}",),
-    )
+    lasts = f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}"
+    seen = replace(CACHE_SIZE, inputs=(lasts,))
     if still is not None and max(2, still) < places:
         places, seen = max(2, still), replace(seen, clipped=f"{still} more end before the job does")
     if places == number(now.settings, "SCR_CACHE_SIZE"):

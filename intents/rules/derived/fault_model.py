@@ -25,16 +25,14 @@ from math import sqrt
 from msgspec.structs import replace
 
 from ....units import bytes_text, count_text, rounded_duration_text, seconds_text
-from ...mutability import Mutability
 from ...observe.faults.redundancy import most_survived, storage_factor
 from ...settings import flush_every, is_cached
 from ..guards import CACHE_SHARE
 from ..parameter import DerivedParameter
 from ..situation import Situation
-from .gain import checkpoints_to_come
+from .fault_tolerance import checkpoints_to_come
+from .table import CKPT, COPY_TYPE, GROUP
 
-_INTENT = "fault model"
-_MANUAL = "SCR manual (Redundancy schemes)"
 _FEWEST = 2
 _MEMORY = "/dev/shm"  # noqa: S108 - SCR's default (scr_conf.h), no temporary file of ours
 
@@ -48,22 +46,17 @@ def fault_model(now: Situation) -> Iterator[DerivedParameter]:
 
 def _scheme(now: Situation) -> DerivedParameter:
     faults, scheme = now.intents.faults, now.intents.redundancy.scheme
-    found = DerivedParameter(
-        intent=_INTENT,
-        name="SCR_COPY_TYPE",
-        change=Mutability.REINIT,
-        rule="keep the redundancy floor",
+    found = replace(
+        COPY_TYPE,
         inputs=(
             f"{count_text(faults.losses, 'lost node')} to survive",
             f"a failure about every {rounded_duration_text(faults.rate.mtbf_s)}",
             f"{1 - faults.process_share:.0%} of failures take a node",
         ),
-        source=_MANUAL,
     )
     if not faults.declared:
-        return replace(
-            found, why_not=f"no floor was declared: a lever, judged by trials ({now.rails.because})"
-        )
+        why_not = f"no floor was declared: a lever, judged by trials ({now.rails.because})"
+        return replace(found, why_not=why_not)
     if not now.cached:
         return replace(found, why_not="the job goes past the cache: the prefix directory survives everything")
     wanted, clipped = now.intents.redundancy.floor, ""
@@ -80,19 +73,13 @@ def _scheme(now: Situation) -> DerivedParameter:
 
 def _group(now: Situation) -> DerivedParameter:
     switches = now.intents.faults.switches
-    found = DerivedParameter(
-        intent=_INTENT,
-        name="SCR_GROUP",
-        rule="what fails together is one failure group",
-        source="SCR manual (Group, store, and redundancy descriptors); redset source (redset.c:407)",
-    )
     if why := _why_no_groups(now):
-        return replace(found, why_not=why)
+        return replace(GROUP, why_not=why)
     nodes = now.intents.faults.nodes
     scheme, size = now.intents.redundancy.effective, now.own_number("SCR_SET_SIZE")
     before, after = (storage_factor(scheme, min(size, each)) for each in (nodes, len(switches)))
     return replace(
-        found,
+        GROUP,
         value="SWITCH",
         inputs=(
             f"{count_text(nodes, 'node')}, equally many on each of {len(switches)} switches",
@@ -124,22 +111,16 @@ def _why_no_groups(now: Situation) -> str:
 
 def _menu(now: Situation) -> DerivedParameter:
     faults, flush, every = now.intents.faults, now.intents.flush, flush_every(now.settings)
-    found = DerivedParameter(
-        intent=_INTENT,
-        name="CKPT",
-        rule="SINGLE often, XOR every n-th: each level as often as its failures make it pay",
-        source="Benoit et al., IEEE TC 66(7), 2017; SCR manual (Example using SINGLE and XOR)",
-    )
     if why := _why_no_menu(now):
-        return replace(found, why_not=why)
+        return replace(CKPT, why_not=why)
     encode_s, source = _encode_s(now)
     if encode_s <= 0 or flush.write_s <= 0:
-        return replace(found, why_not="what an XOR encode costs here was neither measured nor probed")
+        return replace(CKPT, why_not="what an XOR encode costs here was neither measured nor probed")
     of_process, every_s = faults.process_share, faults.rate.mtbf_s
     nth = menu_interval(flush.write_s, encode_s, of_process)
     ratio = f"({encode_s:.3g} x {of_process:.2f}) / ({flush.write_s:.3g} x {1 - of_process:.2f})"
     found = replace(
-        found,
+        CKPT,
         inputs=(
             f"write {seconds_text(flush.write_s)}, XOR {seconds_text(encode_s)} ({source})",
             f"one failure every {rounded_duration_text(every_s)}; {of_process:.0%} end processes alone",

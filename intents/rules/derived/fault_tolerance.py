@@ -19,18 +19,15 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ....units import count_text, rounded_duration_text
-from ...mutability import Mutability
 from ...observe.faults.fault_tolerance import FaultTolerance, p_loss
 from ...observe.faults.redundancy import most_survived, storage_factor
 from ..parameter import DerivedParameter
 from ..situation import Situation
-from .gain import checkpoints_to_come
+from .table import SET_FAILURES, SET_SHARE, SET_SIZE
 
-SHARE = 0.01
 LARGEST_RS = 256
-_INTENT = "fault tolerance"
-_SOURCE = "SCR manual (Redundancy schemes); derived (binomial, redset's sets)"
 _LEAST = 2
+_FEWEST_TO_COME, _MOST_TO_COME = 15, 200
 
 
 def fault_tolerance(now: Situation) -> Iterator[DerivedParameter]:
@@ -47,50 +44,31 @@ def _scheme(now: Situation) -> str:
 
 def _failures(now: Situation) -> DerivedParameter:
     faults, losses = now.intents.faults, now.job.declared.losses if now.job else None
-    found = DerivedParameter(
-        intent=_INTENT,
-        name="SCR_SET_FAILURES",
-        change=Mutability.REINIT,
-        rule="as many losses as you want to survive, all in one set",
-        source="SCR manual (Redundancy schemes); redset source (redset_reedsolomon.c:158)",
-    )
     if losses is None:
-        return replace(found, why_not="your own value stands; --tolerate-losses N says how many")
+        return replace(SET_FAILURES, why_not="your own value stands; --tolerate-losses N says how many")
     if faults.losses <= 1 or faults.floor != "RS":
-        return replace(found, why_not=f"{faults.floor} survives what you declared; only RS reads it")
+        return replace(SET_FAILURES, why_not=f"{faults.floor} survives what you declared; only RS reads it")
     clipped = f"{most_survived(now.job)}: {faults.losses}" if now.job and losses > faults.losses else ""
-    return replace(
-        found,
-        value=faults.losses,
-        inputs=(f"--tolerate-losses {losses}",),
-        clipped=clipped,
-        is_users_word=True,
-    )
+    inputs = (f"--tolerate-losses {losses}",)
+    return replace(SET_FAILURES, value=faults.losses, inputs=inputs, clipped=clipped, is_users_word=True)
 
 
 def _size(now: Situation) -> DerivedParameter:
     seen, scheme = now.intents.tolerance, _scheme(now)
     own = now.own_number("SCR_SET_SIZE")
-    found = DerivedParameter(
-        intent=_INTENT,
-        name="SCR_SET_SIZE",
-        change=Mutability.REINIT,
-        rule=f"the largest set of which more than it survives are lost in {SHARE:.0%} of losses at most",
-        source=_SOURCE,
-    )
     tolerated = (
         now.intents.faults.losses if scheme == "RS" and now.intents.faults.declared else seen.tolerated
     )
     if scheme == "RS" and own <= tolerated:
         inputs = (f"RS survives {tolerated} of a set that has more members (SCR_SET_SIZE={own} has not)",)
-        return replace(found, value=tolerated + 1, inputs=inputs, is_users_word=True)
+        return replace(SET_SIZE, value=tolerated + 1, inputs=inputs, is_users_word=True)
     if why := _why_not(seen, scheme):
-        return replace(found, why_not=why)
+        return replace(SET_SIZE, why_not=why)
     size, clipped = largest_set(seen.nodes, tolerated, seen.p_node, scheme)
     risk = p_loss(seen.nodes, size, tolerated, seen.p_node)
     stores, stored = (storage_factor(scheme, min(each, seen.nodes), tolerated) for each in (size, own))
     found = replace(
-        found,
+        SET_SIZE,
         inputs=(
             f"{scheme} on {count_text(seen.nodes, 'node')}, each set survives {tolerated}",
             f"a node is lost every {rounded_duration_text(seen.faults.node_mtbf_s)} (each)",
@@ -118,7 +96,7 @@ def largest_set(nodes: int, tolerated: int, p_node: float, scheme: str = "XOR") 
     """Return the largest set for `nodes` nodes of which each is lost with `p_node`, and what bounded it."""
     least = max(_LEAST, tolerated + 1)
     most = min(nodes, LARGEST_RS - tolerated) if scheme == "RS" else nodes
-    bound = SHARE * p_loss(nodes, 1, 0, p_node)
+    bound = SET_SHARE * p_loss(nodes, 1, 0, p_node)
     low, high = least, max(least, most)
     while low < high:  # a larger set is never safer
         middle = (low + high + 1) // 2
@@ -143,3 +121,8 @@ def _gain(now: Situation, own: int, size: int) -> tuple[float, float]:
     saved = 1 - (1 + after) / (1 + before)
     most = 1 - after / before
     return count * encode_s * saved, count * encode_s * abs(most) / 2
+
+
+def checkpoints_to_come(now: Situation) -> int:
+    """Return the checkpoints to expect: as many as there were, 15 to 200 (Gott 1993, as trials count)."""
+    return min(_MOST_TO_COME, max(_FEWEST_TO_COME, now.checkpoints))

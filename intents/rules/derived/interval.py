@@ -13,8 +13,8 @@ declared; else it is advice (:mod:`.checkpoint_rate`).
 """
 
 from math import ceil
+from typing import NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from ....goodput.interval.model import daly, goodput
@@ -25,11 +25,11 @@ from ..explain import LeverView
 from ..guards import not_by_us
 from ..situation import Proposal, Situation
 from .interval_bounds import Bound, Bounded, bounded
+from .table import INTERVAL_SOURCE
 
 AUTO = "auto"
 SECONDS, CALLS, OVERHEAD = "SCR_CHECKPOINT_SECONDS", "SCR_CHECKPOINT_INTERVAL", "SCR_CHECKPOINT_OVERHEAD"
 UNSET: Values = {SECONDS: 0, CALLS: 0, OVERHEAD: 0.0}
-SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"
 
 _AS_FAILURES_HAVE_IT = "checkpoint as often as failures make it pay"
 _AS_DECLARED = "checkpoint within what you declared"
@@ -43,7 +43,7 @@ _DIGITS = 6
 _LARGEST = 2**31 - 1
 
 
-class WorkBetween(msgspec.Struct, frozen=True, kw_only=True):
+class WorkBetween(NamedTuple):
     """The work between two checkpoints of `cost_s` each: `present_s` now, `work_s` instead.
 
     `bound` is what limits it, None: nothing does. A failure destroys an interval every `mtbf_s`. `values` are
@@ -53,7 +53,7 @@ class WorkBetween(msgspec.Struct, frozen=True, kw_only=True):
 
     present_s: float
     work_s: float
-    bound: Bound | None = None
+    bound: Bound | None
     cost_s: float
     mtbf_s: float
     values: Values
@@ -79,11 +79,8 @@ class WorkBetween(msgspec.Struct, frozen=True, kw_only=True):
         return self.after - self.before > _WORTH * (1 - self.before)
 
 
-class IntervalFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The best interval, the gain of a checkpoint that follows from it, and why the present one stays.
-
-    `proposal` is None where it does.
-    """
+class IntervalFinding(NamedTuple):
+    """The best interval, what it gains, and why the present one stays; `proposal` is None where it does."""
 
     view: LeverView
     proposal: Proposal | None = None
@@ -99,18 +96,18 @@ def is_ours(job: SettingsObserved) -> bool:
 def interval(now: Situation) -> IntervalFinding:
     """Return the interval to set, where there is a better one that scrtune may set."""
     settings = {**UNSET, **now.settings}
-    seen = LeverView(name=SECONDS, value=settings[SECONDS], source=SOURCE)
+    seen = LeverView(name=SECONDS, value=settings[SECONDS], source=INTERVAL_SOURCE)
     if why := _why_stays(now):
-        return IntervalFinding(view=replace(seen, why=why))
+        return IntervalFinding(replace(seen, why=why))
     found = pace(now)
     changes, gain = difference(found.values, settings), found.after - found.before
     saved = f"{3600 * max(0.0, gain):.1f} s of an hour"
     seen = replace(seen, other=found.values[SECONDS], gain_s=gain * (found.work_s + found.cost_s))
     if why := next(filter(None, (_why_fixed(name, now) for name in changes)), ""):
-        return IntervalFinding(view=replace(seen, why=why))
+        return IntervalFinding(replace(seen, why=why))
     if not changes or not (found.is_worth_it or found.is_last or is_demanded(now)):
         why = f"{found.basis}: another interval would save {saved}, too little"
-        return IntervalFinding(view=replace(seen, why=why))
+        return IntervalFinding(replace(seen, why=why))
     because = f"{found.basis}: every {_time(found.work_s)} instead of every {_time(found.present_s)}"
     because += f" saves {saved}" if found.is_worth_it else ""
     proposal = Proposal(
@@ -118,10 +115,10 @@ def interval(now: Situation) -> IntervalFinding:
         intent="checkpoint rate",
         changes=changes,
         because=because,
-        source=SOURCE,
+        source=INTERVAL_SOURCE,
         expected_gain_s=seen.gain_s,
     )
-    return IntervalFinding(view=replace(seen, why=because), proposal=proposal)
+    return IntervalFinding(replace(seen, why=because), proposal)
 
 
 def _why_stays(now: Situation) -> str:
@@ -178,16 +175,7 @@ def _pace(now: Situation, wanted: Bounded) -> WorkBetween:
         values = {**UNSET, SECONDS: seconds}
         work_s = max(wanted.work_s, seconds - flush.blocked_on_flush_s)
     before, after = (goodput(each_s, cost_s, mtbf_s, now.failures.restart_s) for each_s in (here_s, work_s))
-    return WorkBetween(
-        present_s=here_s,
-        work_s=work_s,
-        bound=wanted.by,
-        cost_s=cost_s,
-        mtbf_s=mtbf_s,
-        values=values,
-        before=before,
-        after=after,
-    )
+    return WorkBetween(here_s, work_s, wanted.by, cost_s, mtbf_s, values, before, after)
 
 
 def _percent(now: Situation, work_s: float) -> float:

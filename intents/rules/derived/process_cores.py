@@ -5,15 +5,13 @@ The parameters are levers: trials decide. This says what the rules would have, a
 
 from collections.abc import Iterator
 
-from ....units import count_text
-from ...mutability import Mutability
-from ..levers import AXL_SOURCE, STUDY, cpu_list
-from ..parameter import DerivedParameter, Phase, Scope
-from ..situation import MAX_FLUSH_THREADS, Situation
+from msgspec.structs import replace
 
-INTENT = "core affinity"
-MOST_LOAD = 0.7
-"""Flush seconds per second between checkpoints, beyond which the next one may have to wait for a flush."""
+from ....units import count_text
+from ..levers import cpu_list
+from ..parameter import DerivedParameter
+from ..situation import MAX_FLUSH_THREADS, Situation
+from .table import FLUSH_ASYNC, FLUSH_CPUS, FLUSH_THREADS, MOST_LOAD
 
 
 def flush_threads(files: int, idle_cores_of_rank: float) -> tuple[int, str]:
@@ -35,45 +33,26 @@ def process_cores(now: Situation) -> Iterator[DerivedParameter]:
     idle = f"{affinity.idle_cores} of {affinity.cores} cores in no mask"
     spare = f"{affinity.spare_cores:.2f} cores not used"
     has_idle = affinity.bound and affinity.unbound
-    yield DerivedParameter(
-        intent=INTENT,
-        name="SCRTUNE_FLUSH_CPUS",
+    yield replace(
+        FLUSH_CPUS,
         value=cpu_list(affinity.unbound) if has_idle else None,
         why_not="" if has_idle else "the ranks are not bound" if not affinity.bound else "no core is idle",
-        scope=Scope.NODE,
-        change=Mutability.LIVE,
-        rule="flush threads run on all CPUs of the cores that no rank is bound to",
         inputs=(idle,),
-        source=f"{STUDY}: 41.4 s bound, 23.0 s unbound",
     )
     threads, clipped = flush_threads(now.files_per_rank, affinity.spare_cores / now.ranks_per_node)
-    yield DerivedParameter(
-        intent=INTENT,
-        name="SCRTUNE_FLUSH_THREADS",
+    yield replace(
+        FLUSH_THREADS,
         value=threads,
-        scope=Scope.NODE,
-        change=Mutability.LIVE,
-        rule="as many threads as a rank has files and idle cores (a core is one, whatever its hyperthreads)",
         inputs=(
             spare,
             f"{count_text(now.ranks_per_node, 'rank')} on a node",
             f"{count_text(now.files_per_rank, 'file')} of a rank",
         ),
         clipped=clipped,
-        source=f"{AXL_SOURCE}; {STUDY}",
     )
     why_not = _why_not_beside(affinity.spare_cores, flush.load)
-    yield DerivedParameter(
-        intent=INTENT,
-        name="SCR_FLUSH_ASYNC",
-        value=None if why_not else 1,
-        why_not=why_not,
-        phase=Phase.START_OUTPUT,
-        change=Mutability.LIVE,
-        rule=f"beside the computation, if a core is idle and flushes take below {MOST_LOAD:.0%} of the time",
-        inputs=(spare, "load not known yet" if flush.load is None else f"load {flush.load:.0%}"),
-        source=f"derived; {STUDY}",
-    )
+    load = "load not known yet" if flush.load is None else f"load {flush.load:.0%}"
+    yield replace(FLUSH_ASYNC, value=None if why_not else 1, why_not=why_not, inputs=(spare, load))
 
 
 def _why_not_beside(spare_cores: float, load: float | None) -> str:

@@ -13,25 +13,20 @@ from msgspec.structs import replace
 
 from ....units import bytes_text, count_text
 from ...events import FileSystem, StorageTargetsObserved
-from ...mutability import Mutability
 from ...observe.io.output_sizes import CHECKPOINTS, KindSizes
 from ...observe.io.storage import NOT_SHARED, ON_ALL, PARALLEL
 from ...settings import number
 from ..levers import KIB, MIB
 from ..parameter import DerivedParameter, Phase, Scope
 from ..situation import Situation
+from .table import FLUSH_WIDTH, STRIPES, WRITERS_A_TARGET
 
 GIB = 1024 * MIB
 LEAST_STRIPE_BYTES, MOST_STRIPE_BYTES = MIB, 32 * MIB
 DEFAULT_STRIPE_BYTES = 4 * MIB
-WRITERS_A_TARGET = 4
-"""The sources' "a few"."""
 
-_TARGETS, _SIZES = "storage targets", "output sizes"
 _STEP_BYTES = 64 * KIB
 _FEW, _SEVERAL = 4, 8
-_SOURCES = "Lustre wiki, NERSC and KISTI, which disagree: derived, to be seen at the next output"
-_REAL_LEVERS = "real levers: SCRTUNE_FLUSH_THREADS, SCR_FLUSH_TYPE and the stripes of the directory"
 
 
 class Stripes(NamedTuple):
@@ -76,7 +71,7 @@ def storage_targets(now: Situation) -> Iterator[DerivedParameter]:
     if found is None:
         return
     sizes = now.intents.outputs.kinds.get(CHECKPOINTS)
-    yield replace(_advice(now, found, sizes), intent=_TARGETS, name="stripes of the prefix directory")
+    yield _advice(now, found, sizes)
     yield _width(now, found, _stripes_of(sizes, now).number if sizes else 1)
 
 
@@ -90,7 +85,7 @@ def next_output(now: Situation) -> Iterator[DerivedParameter]:
         advice = _advice(now, found, sizes)
         yield replace(
             advice,
-            intent=_SIZES,
+            intent="output sizes",
             name=f"stripes of the next {kind}",
             phase=Phase.START_OUTPUT,
             scope=Scope.OUTPUT_KIND,
@@ -119,16 +114,12 @@ def _advice(now: Situation, found: StorageTargetsObserved, sizes: KindSizes | No
     wanted = _stripes_of(sizes, now) if sizes else None
     prefix = now.job.prefix if now.job else ""
     why_not = _why_as_it_is(found, wanted)
-    return DerivedParameter(
-        intent="",
-        name="",
+    return replace(
+        STRIPES,
         why_not=why_not,
         command="" if why_not else _command(found, wanted, prefix),
-        rule="1 stripe below 1 MiB, 4 up to 1 GiB, 8 above (as many as nodes for a file of several),"
-        " no more than files leave targets; of the size of a write",
         inputs=tuple(_inputs(now, found, sizes)),
         clipped=wanted.clipped if wanted else "",
-        source=_SOURCES,
     )
 
 
@@ -179,15 +170,10 @@ def _width(now: Situation, found: StorageTargetsObserved, stripes_of_file: int) 
     why_not = "" if targets else "how many targets there are is not known"
     if found.file_system in NOT_SHARED:
         why_not = f"{found.mount_type} is of this node alone"
-    return DerivedParameter(
-        intent=_TARGETS,
-        name="SCR_FLUSH_WIDTH",
+    return replace(
+        FLUSH_WIDTH,
         value=None if why_not else width,
         why_not=why_not,
-        change=Mutability.LAUNCH,
-        rule=f"ranks that write at once: {WRITERS_A_TARGET} files for each target;"
-        f" SCR up to 2.0 obeys, SCR 3 reads it and never uses it ({_REAL_LEVERS})",
         inputs=(count_text(ranks, "rank"), count_text(targets, "target"), f"{spread} of them for a file"),
         clipped=f"{width}: the job has no more ranks" if not why_not and most > ranks else "",
-        source="SCR source (scr.c:1066); Lustre wiki",
     )

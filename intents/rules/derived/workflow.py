@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from ....units import rounded_duration_text as _time
 from ...settings import flush_every, is_asynchronous, is_cached
-from ..parameter import DerivedParameter, Phase
+from ..parameter import DerivedParameter
 from ..situation import Situation
+from .table import FLUSH_POSTSTAGE, HALT_SECONDS
 
-INTENT = "workflow"
 HALT, POSTSTAGE = "SCR_HALT_SECONDS", "SCR_FLUSH_POSTSTAGE"
 
 _LEFT_TO_IT = "BBAPI"
@@ -30,18 +30,11 @@ def workflow(now: Situation) -> Iterator[DerivedParameter]:
 
 
 def _halt(now: Situation) -> DerivedParameter:
-    seen = DerivedParameter(
-        intent=INTENT,
-        name=HALT,
-        phase=Phase.FINALIZE,
-        rule="1.5 times: until the application asks, a checkpoint, the flush under way, and the last one",
-        source="SCR source (scr.c:300, scr_env.c:80)",
-    )
     flush, seen_workflow = now.intents.flush, now.intents.workflow
     if seen_workflow.left_s is None:
-        return replace(seen, why_not="the end of the allocation is not known")
+        return replace(HALT_SECONDS, why_not="the end of the allocation is not known")
     if flush.evidence.count < _ENOUGH:
-        return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
+        return replace(HALT_SECONDS, why_not="what a checkpoint and a flush cost is not settled yet")
     asks_s = seen_workflow.longest_step_s if now.obeyed else 0.0
     asks_s = asks_s or max(now.intents.rate.p90_s, flush.interval_s)
     flush_s = flush.flush_s if is_cached(now.settings) else 0.0
@@ -52,7 +45,7 @@ def _halt(now: Situation) -> DerivedParameter:
     useful_s = checkpoint_s + flush_s
     gain_s = lost_s - (value - useful_s)
     seen = replace(
-        seen,
+        HALT_SECONDS,
         inputs=(
             f"the allocation ends in {_time(seen_workflow.left_s)}",
             f"the application asks SCR after {_time(asks_s)} at most",
@@ -66,29 +59,20 @@ def _halt(now: Situation) -> DerivedParameter:
     if isinstance(own, int | float) and own >= value:
         return replace(seen, why_not=f"yours, {own:.0f} s, is enough")
     if gain_s <= 0:
-        return replace(
-            seen,
-            why_not=f"to end {_time(value)} early would cost more than the {_time(lost_s)} that are lost",
-        )
+        why_not = f"to end {_time(value)} early would cost more than the {_time(lost_s)} that are lost"
+        return replace(seen, why_not=why_not)
     return replace(seen, value=value, gain_s=gain_s, gain_sd_s=lost_s / 3**0.5)
 
 
 def _poststage(now: Situation) -> DerivedParameter:
     """SCR_Finalize need not wait for the last flush; this version crashes, and knows it for one type only."""
-    seen = DerivedParameter(
-        intent=INTENT,
-        name=POSTSTAGE,
-        phase=Phase.FINALIZE,
-        rule="let the next application begin while the last flush goes on",
-        source="SCR source (scr.c:144, scr_flush_async.c:339)",
-    )
     flush, seen_workflow = now.intents.flush, now.intents.workflow
     if not seen_workflow.is_one:
-        return replace(seen, why_not="one application: none waits for its end")
+        return replace(FLUSH_POSTSTAGE, why_not="one application: none waits for its end")
     if not is_cached(now.settings) or flush.flush_s <= 0:
-        return replace(seen, why_not="nothing is flushed when the application ends")
+        return replace(FLUSH_POSTSTAGE, why_not="nothing is flushed when the application ends")
     return replace(
-        seen,
+        FLUSH_POSTSTAGE,
         value=1,
         inputs=(seen_workflow.sentence(), f"the last flush takes {_time(flush.flush_s)}"),
         gain_s=flush.flush_s * max(1, seen_workflow.runs),

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrtune.cli.main import main
-from scrtune.cli.read_config import LARGEST_BYTES
+from scrtune.cli.user_files import LARGEST_BYTES
 from scrtune.scr_config.problems import Code, Finding
 
 PAGE = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from scrtune.cli.declarations import RunDeclarations
+from scrtune.cli.job_options import RunDeclarations
 from scrtune.cli.options import command
 from scrtune.cli.views.story import Story
 from scrtune.intents.declared import Declared, from_text

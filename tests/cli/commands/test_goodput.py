@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrtune.cli.commands.goodput import time_window
-from scrtune.cli.logs import read_logs
+from scrtune.cli.jobs.logs import read_logs
 from scrtune.cli.main import main
 from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths
@@ -28,10 +28,10 @@ from scrtune.client.scr_log.library_events import Output, parse_library_line
 from scrtune.client.scr_log.log import parse_line
 from scrtune.client.scr_log.standalone import by_job
 from scrtune.daemon.journal.journal import Journal
-from scrtune.goodput.compat.differences import Difference, differences
 from scrtune.goodput.compat.goodput import GoodputRecorder
-from scrtune.goodput.compat.rules import CompatError, compat_account
-from scrtune.goodput.compat.store import LocalLog
+from scrtune.goodput.compat.peer.differences import Difference, differences
+from scrtune.goodput.compat.peer.rules import CompatError, compat_account
+from scrtune.goodput.compat.peer.store import LocalLog
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,

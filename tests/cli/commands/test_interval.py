@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from scrtune.cli import job_record
 from scrtune.cli.commands.goodput import asked_schedule, mtbf_prior
 from scrtune.cli.errors import UnknownJobError
-from scrtune.cli.job_record import JobRecord
+from scrtune.cli.jobs import record as job_record
+from scrtune.cli.jobs.record import JobRecord
 from scrtune.cli.main import main
 from scrtune.cli.text.interval import table
 from scrtune.cli.views.interval import Inputs, JobOutlook, inputs, outlook

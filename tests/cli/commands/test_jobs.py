@@ -16,7 +16,7 @@ from scrtune.client.embedded.cache import CachedFile, FileMap, NodeCache
 from scrtune.client.embedded.prefix_index import IndexEntry, Prefix, RankSummary
 from scrtune.client.paths import JobPaths
 from scrtune.intents.events import SettingsObserved
-from scrtune.replay.scan import user_cache
+from scrtune.replay.reading.cache import user_cache
 
 from ...support.ended_job import JOB, ended_job, run_directory
 

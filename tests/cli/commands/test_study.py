@@ -14,7 +14,7 @@ from scrtune.cli.commands.study import INTERRUPTED
 from scrtune.cli.format import seconds_column
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 from scrtune.replay import scan
-from scrtune.replay.traces import whole_lines
+from scrtune.replay.reading.traces import whole_lines
 
 Scrtune = Callable[..., Result]
 TIERS = ("--prefix", PREFIX, "--cache", CACHE)

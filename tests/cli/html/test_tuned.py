@@ -5,13 +5,18 @@ import subprocess
 from html import unescape
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from scrtune.cli.html.page import page
 from scrtune.cli.main import main
+from scrtune.cli.views.tuned_job import TunedJob
 from scrtune.daemon.journal.journal import Journal
+from scrtune.daemon.views import ClusterView, MemberView, explain_view, status_view
+from scrtune.intents.events import LeaderChanged, NodeObserved, ProcessUse
 
-from ...support.report_job import browse, checkpointed, section, write_log
+from ...support.report_job import browse, checkpointed, reported, section, write_log
 from ...support.simulated_job import CACHED, Job
 
 RECOMMEND = {"tuning": False, "recommend": True}
@@ -109,6 +114,35 @@ def test_of_a_log_that_knows_no_settings_none_are_shown(tmp_path: Path) -> None:
     for heading in ("Settings", "Intents", "Recommended environment"):
         assert f"<h2>{heading}</h2>" not in text
     assert "<h2>How often to take a checkpoint</h2>" in text
+
+
+def test_the_nodes_of_a_job_are_there_as_in_status(tuned: tuple[Job, str], tmp_path: Path) -> None:
+    assert "<h2>Cluster</h2>" not in tuned[1], "a job on one node"
+    job = Job(CACHED)
+    job.tell(LeaderChanged(host="n1", term=1, why="rank 0 speaks to this node"))
+    for host, used in (("n1", 1.0), ("n2", 2.0), ("n3", 7.0)):
+        use = ProcessUse(pid=1, cpus=(0,), cores_used=used)
+        job.tell(NodeObserved(host=host, cpus=tuple(range(8)), processes=(use,)))
+    job.tell(LeaderChanged(host="n2", term=2, why="node n1, which led, is lost"))
+    text = page_of(job, tmp_path)
+    assert re.search(r"Leader: node n2 since [\d:]+Z, because node n1, which led, is lost; 1 leader", text)
+    assert re.search(r"Led by node n1 from [\d.]+ s \(rank 0 speaks to this node\), then n2 from", text)
+    assert "Straggler: node n3 has 1.0 spare cores" in text
+    assert [row[0] for row in section(text, "Nodes")] == ["n3", "n2", "n1", "n"]
+
+
+def test_of_a_job_that_runs_the_page_says_which_nodes_are_heard_and_which_are_lost() -> None:
+    job = Job(CACHED)
+    job.tell(LeaderChanged(host="n2", term=1, why="rank 0 speaks to this node"))
+    lost, heard = MemberView(host="n1", age_s=60.0, is_lost=True), MemberView(host="n3", age_s=0.25)
+    cluster = ClusterView(leader="n2", next_in_line="n3", members=(lost, heard))
+    status = msgspec.structs.replace(
+        status_view(job.pipeline, job.now, job_id="j", host="n2"), cluster=cluster
+    )
+    shown = TunedJob(explain=explain_view(job.pipeline), status=status)
+    text = page(reported(checkpointed()), (), version="1", tuned=shown)
+    assert "because rank 0 speaks to this node; next in line n3." in text
+    assert "Heard: n3 0.2 s ago; lost: n1." in text
 
 
 WIDTHS = """<script>

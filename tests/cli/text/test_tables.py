@@ -70,7 +70,7 @@ def test_what_was_probed_is_shown_and_what_could_not_be(pipeline: Pipeline) -> N
     assert "Probe of n1: took 0.0 ms. /c: Read-only file system." in text(
         job_text.explain(views.explain_view(pipeline))
     )
-    assert status_of(pipeline).probe == pipeline.probe
+    assert status_of(pipeline).probe == pipeline.observers.nodes.probe
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:

@@ -113,7 +113,7 @@ def ear(endpoint: str) -> Iterator[Ear]:
 def digests(endpoint: str) -> Iterator[DigestSender]:
     digests = DigestSender(endpoint, TIERS)
     yield digests
-    digests.close(0.0)
+    digests.close()
 
 
 @contextlib.contextmanager
@@ -155,7 +155,7 @@ def test_the_sums_of_a_growing_file_are_those_of_its_lines(
     last = [event for event in ear.events if isinstance(event, TraceDigest)][-1]
     assert last.dropped == {"broken json": 1}
     assert {sender for sender, _ in ear.messages} == {f"forward:{host_name()}"}
-    forwarder.close(0.0)
+    forwarder.close()
 
 
 def test_the_files_of_a_real_job_give_its_sums(tmp_path: Path, endpoint: str, ear: Ear) -> None:

@@ -48,7 +48,7 @@ class Kept:
         self.was_final |= final
         return self.sends
 
-    def close(self, linger_s: float) -> None:
+    def close(self) -> None:
         """Nothing is under way."""
 
 
@@ -171,7 +171,6 @@ def test_at_the_end_a_line_without_newline_is_sent_as_it_is(
     assert sorted(sink.chunks) == [b"one\n", b"{also torn", b"{torn"]
     assert sink.was_final
     assert forwarder.counts.lines == 3
-    assert forwarder.lag_bytes() == 0
 
 
 def test_a_deleted_file_is_followed_while_it_may_be_written_to(
@@ -282,7 +281,6 @@ def test_while_the_sink_has_no_room_the_lines_wait_in_the_file(
     sink.room = 2
     before = work(forwarder)
     assert 0 < before < 80_000
-    assert forwarder.lag_bytes() > 0
     sink.room = 1000
     forwarder.run(lambda _: True)
     assert sink.lines == lines
@@ -335,7 +333,7 @@ def test_a_file_that_fails_does_not_affect_the_others(
 
 def restarted(start: Start, forwarder: Forwarder, **options: object) -> tuple[Forwarder, Kept]:
     """Another forwarder of the same files, and its sink."""
-    forwarder.close(0.0)
+    forwarder.close()
     return start(sink := Kept(), **options), sink
 
 
@@ -361,7 +359,7 @@ def test_what_was_read_but_not_sent_is_read_again_by_the_next_forwarder(
     lines = (b"x" * 1023 + b"\n") * 4096
     append(roomy / "app-1.pfw", lines)
     sink.sends = False
-    first = start(sink, roomy / "app", reclaim=True)
+    first = start(sink, roomy / "app")
     work(first)
     assert sink.lines == lines
     again, heard = restarted(start, first, log_prefix=roomy / "app")
@@ -412,7 +410,7 @@ def roomy(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_what_was_sent_is_given_back_to_the_file_system(roomy: Path, start: Start, sink: Kept) -> None:
-    forwarder = start(sink, roomy / "app", reclaim=True)
+    forwarder = start(sink, roomy / "app")
     file = roomy / "app-1.pfw"
     lines = b"".join(b"%1023d\n" % number for number in range(4096))
     append(file, lines)
@@ -436,7 +434,7 @@ def test_what_was_sent_is_given_back_to_the_file_system(roomy: Path, start: Star
 
 
 def test_what_is_skipped_is_given_back_though_nobody_listens(roomy: Path, start: Start, sink: Kept) -> None:
-    forwarder = start(sink, roomy / "app", reclaim=True, lag_limit_bytes=2 * MIB)
+    forwarder = start(sink, roomy / "app", lag_limit_bytes=2 * MIB)
     file = roomy / "app-1.pfw"
     sink.room, sink.sends = 0, False
     for _ in range(8):

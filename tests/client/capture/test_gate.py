@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.cli import job_state
-from scrtune.cli.find_job import journal_of
+from scrtune.cli.jobs import state as job_state
+from scrtune.cli.jobs.find import journal_of
 from scrtune.client.capture.environment import OBSERVE, capture_environment
 from scrtune.client.capture.gate import TraceGate
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
@@ -165,7 +165,8 @@ def test_what_it_may_cost_is_an_option(tmp_path: Path) -> None:
     ended.assert_sound()
     observation = ended.status.observation
     assert observation.budget == 0
-    assert observation.ended is WhyEnded.BUDGET
+    # STABLE where the ranks heard so late that they had traced enough
+    assert observation.ended in {WhyEnded.BUDGET, WhyEnded.STABLE}
     assert 1 <= observation.outputs < CHECKPOINTS - 5
 
 

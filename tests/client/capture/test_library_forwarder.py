@@ -57,7 +57,7 @@ def forwarder(file: Path) -> Iterator[Callable[[], LibraryForwarder]]:
 
     def make() -> LibraryForwarder:
         for each in made:
-            each.close(linger_s=0.0)
+            each.close()
         made.append(LibraryForwarder(file, f"ipc://{file.with_name('events.sock')}", ForwardCounts()))
         return made[-1]
 

@@ -19,9 +19,11 @@ def test_nodes_are_told_apart_by_host_name() -> None:
 
 def test_an_error_of_any_rank_is_known_to_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ranks = RankGroup(MPI.COMM_SELF, (0,))
-    assert ranks.attempt((tmp_path / "a").touch) == ""
-    assert "No such file" in ranks.attempt((tmp_path / "none" / "a").touch)
-    assert "No such file" in ranks.attempt_on_rank0((tmp_path / "none" / "a").touch)
+    assert ranks.attempt((tmp_path / "a").touch, "not touched")
+    assert capsys.readouterr().err == ""
+    for on in (None, 0):
+        assert not ranks.attempt((tmp_path / "none" / "a").touch, "not touched", on=on)
+        assert "scrtune: not touched: [Errno 2] No such file" in capsys.readouterr().err
     ranks.warn("the text")
     assert capsys.readouterr().err == "scrtune: the text\n"
 

@@ -177,79 +177,79 @@ class TestFollowing:
     def test_of_a_log_that_is_there_only_what_follows_the_last_start_counts(self, path: Path) -> None:
         path.write_text(start() + line("HALT") + start() + line("COMPUTE_START"))
         log = ScrLog(path)
-        assert _names(log.take()) == ["START", "COMPUTE_START"]
+        assert _names(log.records()) == ["START", "COMPUTE_START"]
         _append(path, line("COMPUTE_END"), line("RUN_END"))
-        assert _names(log.take()) == ["COMPUTE_END", "RUN_END"]
-        assert log.take() == []
+        assert _names(log.records()) == ["COMPUTE_END", "RUN_END"]
+        assert log.records() == []
 
     def test_a_later_run_of_the_job_goes_on(self, path: Path) -> None:
         path.write_text(start())
         log = ScrLog(path)
-        log.take()
+        log.records()
         _append(path, start(), line("COMPUTE_START"))
-        assert _names(log.take()) == ["START", "COMPUTE_START"]
+        assert _names(log.records()) == ["START", "COMPUTE_START"]
 
     def test_who_looks_late_says_when_its_run_began(self, path: Path) -> None:
         path.write_text(start(second=5) + start(second=7) + start(second=9))
-        assert len(ScrLog(path, since_s=AT + 2.5).take()) == 2
+        assert len(ScrLog(path, since_s=AT + 2.5).records()) == 2
 
     def test_a_log_that_appears_later_is_read_from_its_beginning(self, path: Path) -> None:
         log = ScrLog(path)
-        assert log.take() == []
+        assert log.records() == []
         path.write_text(line("RUN_START") + start())
-        assert _names(log.take()) == ["RUN_START", "START"]
+        assert _names(log.records()) == ["RUN_START", "START"]
 
     def test_without_any_start_nothing_that_is_there_counts(self, path: Path) -> None:
         path.write_text(line("RUN_START"))
         log = ScrLog(path)
-        assert log.take() == []
+        assert log.records() == []
         _append(path, start())
-        assert _names(log.take()) == ["START"]
+        assert _names(log.records()) == ["START"]
 
     def test_lines_of_other_jobs_in_the_same_prefix_directory_are_left_out(self, path: Path) -> None:
         path.write_text(start("j2") + start("j1"))
         log = ScrLog(path)
-        assert _names(log.take()) == ["START"]
+        assert _names(log.records()) == ["START"]
         _append(path, line("HALT", "j2"), line("COMPUTE_START", "j1"), start("j2"))
-        assert _names(log.take()) == ["COMPUTE_START"]
+        assert _names(log.records()) == ["COMPUTE_START"]
 
     def test_a_line_that_is_not_whole_is_read_when_it_is(self, path: Path) -> None:
         path.write_text(start() + line("COMPUTE_START")[:30])
         log = ScrLog(path)
-        assert _names(log.take()) == ["START"]
+        assert _names(log.records()) == ["START"]
         _append(path, line("COMPUTE_START")[30:])
-        assert _names(log.take()) == ["COMPUTE_START"]
+        assert _names(log.records()) == ["COMPUTE_START"]
 
     def test_a_log_that_is_truncated_or_made_anew_is_read_from_its_beginning(self, path: Path) -> None:
         path.write_text(start() + line("COMPUTE_START") * 3)
         log = ScrLog(path)
-        log.take()
+        log.records()
         path.write_text(line("HALT"))
-        assert _names(log.take()) == ["HALT"]
+        assert _names(log.records()) == ["HALT"]
         path.unlink()
-        log.take()
+        log.records()
         path.write_text(line("RUN_END"))
-        assert _names(log.take()) == ["RUN_END"]
+        assert _names(log.records()) == ["RUN_END"]
 
     def test_garbage_is_counted_and_skipped(self, path: Path) -> None:
         path.write_bytes(
             start().encode() + b"\xff\0junk\n\n" + line("COMPUTE_START").encode() + b"x" * 5000 + b"\n"
         )
         log = ScrLog(path)
-        assert _names(log.take()) == ["START", "COMPUTE_START"]
+        assert _names(log.records()) == ["START", "COMPUTE_START"]
 
     def test_what_cannot_be_read_is_no_log(self, tmp_path: Path) -> None:
-        assert ScrLog(tmp_path).take() == []
-        assert ScrLog(tmp_path / "x" / "y").take() == []
+        assert ScrLog(tmp_path).records() == []
+        assert ScrLog(tmp_path / "x" / "y").records() == []
 
     def test_one_take_is_bounded(self, path: Path) -> None:
         path.write_text(start())
         log = ScrLog(path)
-        log.take()
+        log.records()
         many = 60_000
         _append(path, line("COMPUTE_START") * many)
         taken = []
-        while part := log.take():
+        while part := log.records():
             assert len(part) < many / 2
             taken += part
         assert len(taken) == many
@@ -258,7 +258,7 @@ class TestFollowing:
         path.write_text(start())
         before = len(list(Path("/proc/self/fd").iterdir()))
         log = ScrLog(path)
-        log.take()
+        log.records()
         log.close()
         assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -270,7 +270,7 @@ def test_the_last_start_is_found_wherever_it_lies(
     path = tmp_path_factory.mktemp("log") / "log"
     noise = line("COMPUTE_START", more=f', note="{"x" * cut}"')
     path.write_text(start() + noise * before + start(second=7) + line("COMPUTE_END") * after)
-    assert _names(ScrLog(path, search_block_bytes=block).take()) == ["START", *["COMPUTE_END"] * after]
+    assert _names(ScrLog(path, search_block_bytes=block).records()) == ["START", *["COMPUTE_END"] * after]
 
 
 def _lines(name: str) -> list[bytes]:

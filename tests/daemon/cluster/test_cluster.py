@@ -20,18 +20,12 @@ from scrtune.daemon.cluster.messages import (
     Address,
     Beat,
     MessageError,
-    decode_beat,
-    decode_reply,
+    Reply,
+    decode,
     encode,
 )
 from scrtune.daemon.options import ClusterOptions
-from scrtune.intents.events import (
-    Event,
-    NodeObserved,
-    SettingsObserved,
-    StorageProbed,
-    TuningSwitched,
-)
+from scrtune.intents.events import Event, NodeObserved, SettingsObserved, StorageProbed, TuningSwitched
 
 from ...support.job_nodes import until
 
@@ -216,7 +210,7 @@ class TestBadPeers:
         ],
     )
     def test_what_is_no_message_costs_only_itself(self, nodes: Nodes, data: bytes, why: str) -> None:
-        decode_reply(self.say(nodes, data), "j")
+        decode(Reply, self.say(nodes, data), "j")
         assert nodes[0].problems == {why: 1}
 
     def test_another_jobs_daemon_is_none_of_ours(self, nodes: Nodes) -> None:
@@ -226,7 +220,7 @@ class TestBadPeers:
 
     def test_numbers_that_cannot_be_are_refused(self) -> None:
         with pytest.raises(MessageError, match="out of bounds"):
-            decode_beat(encode(self.beat(time_s=float("inf"))), "j")
+            decode(Beat, encode(self.beat(time_s=float("inf"))), "j")
 
     def test_events_that_are_none_are_counted(self, nodes: Nodes) -> None:
         self.say(nodes, encode(self.beat(number=1, events=b"\xff")))

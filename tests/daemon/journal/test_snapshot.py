@@ -16,7 +16,7 @@ from scrtune.client.paths import JobPaths
 from scrtune.daemon import views
 from scrtune.daemon.journal.journal import Journal, apply_event, replay_journal
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.daemon.journal.snapshot import Snapshots, State, recovered, restore, sources
+from scrtune.daemon.journal.snapshot import Snapshots, recovered, restore, sources
 from scrtune.goodput.events import StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps
 from scrtune.intents.effects import Effect
@@ -49,8 +49,7 @@ def written(paths: JobPaths, told: list[tuple[float, Event]], at: int) -> tuple[
         if number == at:
             journal.flush(now)
             journal.seal()
-            end = (journal.end, journal.number, journal.last_s)
-            snapshots.write(State(pipeline, RecentSteps(), {"a": (at, 0)}, *end))
+            snapshots.write(journal, pipeline, RecentSteps(), {"a": (at, 0)})
             snapshots.wait(60)
         journal.append(now, event)
         effects += apply_event(pipeline, event, now)

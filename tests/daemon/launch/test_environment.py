@@ -8,7 +8,14 @@ import pytest
 
 from scrtune.client.capture.environment import OBSERVE
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.launch.environment import ConfigFiles, Job, Trace, end_variables, trace_variables
+from scrtune.daemon.launch.environment import (
+    ConfigFiles,
+    Job,
+    JobOptions,
+    Trace,
+    end_variables,
+    trace_variables,
+)
 
 LIBRARY = Path("/lib/libscrtune.so")
 
@@ -35,7 +42,7 @@ def told(tmp_path: Path, trace: Trace, library: Path | None, **variables: str) -
     """What an application that is started with ``--trace`` `trace` gets."""
     (tmp_path / "user.conf").touch()
     files = ConfigFiles(scr_conf=tmp_path / "scr.conf", user_conf=tmp_path / "user.conf")
-    job = Job(files=files, variables={}, trace=trace, library=library)
+    job = Job(files=files, asked=JobOptions(trace=trace), library=library)
     inherited = {"PATH": str(tmp_path / "bin"), **variables}
     return trace_variables(JobPaths.of("j", base=tmp_path / "r"), job, inherited)
 

@@ -117,8 +117,8 @@ def test_10_the_rate_and_the_overhead_that_was_declared(ended: Ended) -> None:
 
 
 def test_11_the_end_of_the_allocation(ended: Ended) -> None:
-    assert ended.pipeline.allocation is not None
-    assert ended.pipeline.allocation.end_s == END_S
+    assert ended.pipeline.observers.allocation is not None
+    assert ended.pipeline.observers.allocation.end_s == END_S
     assert "the allocation ends in" in ended.intent("workflow")
     halt, poststage = (ended.parameter(name) for name in ("SCR_HALT_SECONDS", "SCR_FLUSH_POSTSTAGE"))
     assert any("the application asks SCR after" in each for each in halt.inputs) or halt.why_not

@@ -19,20 +19,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.cli import job_state
+from scrtune.cli.jobs import state as job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch import preload
-from scrtune.daemon.launch.environment import (
-    ConfigFiles,
-    Job,
-    JobOptions,
-    config_files,
-    log_variables,
-)
+from scrtune.daemon.launch.environment import ConfigFiles, Job, JobOptions, config_files, log_variables
 from scrtune.daemon.launch.run import job_paths
 from scrtune.daemon.launch.services import NodeServices, Restarts
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
@@ -86,17 +80,7 @@ class Place:
     def start(self, *command: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
         """`scrtune run` in the background."""
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "scrtune",
-                "run",
-                "--job-id",
-                self.job_id,
-                *options,
-                "--",
-                *command,
-            ],
+            [sys.executable, "-m", "scrtune", "run", "--job-id", self.job_id, *options, "--", *command],
             cwd=self.directory,
             env={**os.environ, "SCRTUNE_RUN_DIR": str(self.base), **self.environment},
             stdout=subprocess.PIPE,
@@ -650,10 +634,7 @@ def test_the_next_run_of_an_application_is_told_what_was_learnt_unless_it_is_not
     place: Place,
 ) -> None:
     """What a run taught is put where its daemon would keep it; the daemon of the next one finds it there."""
-    place.environment = {
-        "SCR_PREFIX": str(place.directory),
-        "SCR_CACHE_BASE": str(place.directory / "cache"),
-    }
+    place.environment = {"SCR_PREFIX": str(place.directory), "SCR_CACHE_BASE": str(place.directory / "cache")}
     train = (str(MPIEXEC), "-n", "2", sys.executable, str(TRAIN), "--steps", "2", "--every", "1")
     size = ("--scale", "0.0002", "--compute-ms", "5")
     known = Knowledge(jobs=1, checkpoints=2, baseline_s=0.5, cost_s=0.5)
@@ -780,8 +761,7 @@ class TestWithASrunOfOurOwn:
         assert not (place.directory / "ran").exists()
 
     @pytest.mark.parametrize(
-        ("answers", "warned"),
-        [("echo ready; echo ready", False), ("echo ready; echo no daemon", True)],
+        ("answers", "warned"), [("echo ready; echo ready", False), ("echo ready; echo no daemon", True)]
     )
     def test_a_node_without_a_daemon_costs_the_others_nothing(
         self, place: Place, answers: str, warned: bool
@@ -830,7 +810,7 @@ _VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max
 
 
 def slurm_job(variables: dict[str, str], library: Path | None = None) -> Job:
-    return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, trace="off", library=library)
+    return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, library=library)
 
 
 @settings(max_examples=30)
@@ -856,10 +836,7 @@ def test_a_task_prolog_prints_every_value_as_it_is(
             capture_output=True,
             check=True,
         )
-    files = {
-        "SCRTUNE_DECISION_FILE": str(paths.decision),
-        "SCRTUNE_EVENTS_FILE": str(paths.library_events),
-    }
+    files = {"SCRTUNE_DECISION_FILE": str(paths.decision), "SCRTUNE_EVENTS_FILE": str(paths.library_events)}
     merged = ":".join([*([str(library)] if library else []), "ours.so", *([preloaded] if preloaded else [])])
     expected = {
         **variables,

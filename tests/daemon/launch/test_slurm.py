@@ -178,7 +178,7 @@ class TestATunedJob:
             pipeline = replay_journal(tuned.paths(node).journal)[0]
             assert pipeline.counters.trace_events > 1000
             assert not pipeline.counters.lost
-            assert sorted(host for host, _ in pipeline.processes) == sorted(2 * seen)
+            assert sorted(host for host, _ in pipeline.observers.workflow.processes) == sorted(2 * seen)
             assert [each.host for each in pipeline.leaders] == ["n1"]
 
     def test_rank_0s_daemon_has_all_that_rank_0_says(self, tuned: Ended) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from scrtune.cli import main as cli
 from scrtune.client.paths import JOB_ID_VARIABLES, JobPaths
-from scrtune.daemon.launch.environment import ConfigFiles, Job
+from scrtune.daemon.launch.environment import ConfigFiles, Job, JobOptions
 from scrtune.daemon.options import Monitoring
 
 APPLICATION = """
@@ -106,12 +106,13 @@ def test_the_daemon_of_every_node_of_an_allocation_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monitoring = Monitoring(metrics="9464", tensorboard=Path("/d/tb"), every_s=5.0, windows_s=(60,))
-    job = Job(files=ConfigFiles(scr_conf=tmp_path / "scr.conf"), trace="off", monitoring=monitoring)
+    asked = JobOptions(trace="off", monitoring=monitoring)
+    job = Job(files=ConfigFiles(scr_conf=tmp_path / "scr.conf"), asked=asked)
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))  # where what is old is forgotten
     served: list[Job] = []
     monkeypatch.setattr(
-        "scrtune.cli.commands.run.serve_node", lambda _paths, job, _prolog: served.append(job)
+        "scrtune.cli.commands.services.serve_node", lambda _paths, job, _prolog: served.append(job)
     )
-    arguments = ["node", "--prolog", "p", "--trace", job.trace, *job.options()]
+    arguments = ["node", "--prolog", "p", "--trace", asked.trace, *job.options()]
     assert CliRunner().invoke(cli.main, arguments, catch_exceptions=False).exit_code == 0
     assert served == [job]

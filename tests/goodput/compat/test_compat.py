@@ -3,6 +3,7 @@
 `tests/data/peer` has what the peer itself answered about a few logs (`compare_peer.py --write`).
 """
 
+import contextlib
 import datetime as dt
 import importlib.util
 import json
@@ -17,19 +18,17 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
-from scrtune.goodput.compat.columns import Customs, window_of
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.job import CompatJob, EntryReader
-from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
-from scrtune.goodput.compat.step_times import step_times_s
-from scrtune.goodput.compat.store import LocalLog
-from scrtune.goodput.compat.table import EventTable
+from scrtune.goodput.compat.peer.columns import window_of
+from scrtune.goodput.compat.peer.job import CompatJob, events_of
+from scrtune.goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
+from scrtune.goodput.compat.peer.step_times import step_times_s
+from scrtune.goodput.compat.peer.store import LocalLog
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -45,6 +44,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.job_events import JobEvents
+from scrtune.goodput.readers.ml_goodput import NotUnderstoodError
 from scrtune.goodput.validation import span
 
 ROOT = Path(__file__).parents[3]
@@ -277,17 +277,24 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     """Looked up where steps follow each other in time: the same as asking each step about each event."""
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
-    counted = np.array([step % 3 != 0 for step in range(len(starts) - 1)], dtype=bool)
-    table = EventTable(
-        Interval(kind="custom", start_s=start_s, end_s=end_s, name=name) for start_s, end_s, name in customs
+    account = compat_account(
+        [
+            JobStarted(time_s=0),
+            *(Interval(kind="custom", start_s=start, end_s=end, name=name) for start, end, name in customs),
+            *(StepStarted(step=step, time_s=start_s) for step, start_s in enumerate(starts)),
+        ],
+        now=1e4,
     )
-    by_step_s, by_name_s = Customs(table.rows().intervals("custom")).within(np.array(starts), counted)
     expected = [
-        sum(end - start for start, end, _ in customs if begin <= start and end <= until) if counts else 0
-        for (begin, until), counts in zip(pairwise(starts), counted, strict=True)
+        (name, end - start)
+        for begin, until in pairwise(starts)
+        for start, end, name in customs
+        if begin <= start and end <= until
     ]
-    assert by_step_s.tolist() == pytest.approx(expected)
-    assert sum(by_name_s.values()) == pytest.approx(sum(expected))
+    found = account.badput_s[BadputType.CUSTOM_BADPUT_EVENTS]
+    assert isinstance(found, dict)
+    assert list(found) == list(dict.fromkeys(name for name, _ in expected))
+    assert sum(found.values()) == pytest.approx(sum(spent_s for _, spent_s in expected))
 
 
 values = st.one_of(
@@ -321,18 +328,17 @@ keys = st.sampled_from(
     st.lists(st.dictionaries(keys, values | st.sampled_from(["save", "restore", "job_started"])), max_size=5)
 )
 def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[dict[str, Any]]) -> None:
-    reader = EntryReader()
     good = {"job_name": "j", "step_count": 3, "step_start_time": 5.0}
-    events = reader.read([*entries, good])
-    assert events[-1] == StepStarted(step=3, time_s=5.0)
-    assert reader.unread <= len(entries)
-    assert bool(reader.problem) is bool(reader.unread)
+    job = CompatJob(ListStore([*entries, good]), "")
+    rows = job.rows()
+    assert (rows.steps[-1], rows.times_s[-1]) == (3, 5.0)
+    assert job.unread <= len(entries)
 
 
 @pytest.mark.parametrize("step_count", [3, 3.0])
 def test_all_that_an_entry_tells_counts(step_count: float) -> None:
     entry = {"job_name": "j", "step_count": step_count, "step_start_time": 5.0, "job_end_time": 6}
-    assert EntryReader("j").read([entry]) == [StepStarted(step=3, time_s=5.0), JobEnded(time_s=6.0)]
+    assert events_of(entry) == [StepStarted(step=3, time_s=5.0), JobEnded(time_s=6.0)]
 
 
 def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
@@ -428,13 +434,15 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
 ) -> None:
     """Whatever the order of the times: the same events, in their order of arrival."""
     entries = [msgspec.to_builtins(event) for event in events]
-    understood = EntryReader("").read(entries)
+    understood: list[GoodputEvent] = []
+    for entry in entries:
+        with contextlib.suppress(NotUnderstoodError):
+            understood += events_of(entry)
     job = CompatJob(ListStore(entries), "")
-    job.read_on()
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
-            lambda: window_of(job.table.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
+            lambda: window_of(job.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
             lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
@@ -554,8 +562,8 @@ def test_a_process_that_does_not_log_does_nothing(tmp_path: Path, monkeypatch: p
 def test_the_core_does_not_load_it() -> None:
     """Who only names the ledger, or this policy, as the command line does, loads no numpy and no I/O."""
     code = (
-        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.compat.rules,"
-        " scrtune.goodput.compat.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
+        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.compat.peer.rules,"
+        " scrtune.goodput.compat.peer.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"numpy", "scrtune.goodput.compat.store"}.isdisjoint(ran.stdout.split())
+    assert {"numpy", "scrtune.goodput.compat.peer.store"}.isdisjoint(ran.stdout.split())

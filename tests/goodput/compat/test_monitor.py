@@ -16,11 +16,9 @@ import pytest
 
 from scrtune.goodput.compat import goodput, goodput_elastic, monitoring, monitoring_elastic
 from scrtune.goodput.compat.goodput_utils import GCPOptions
-from scrtune.goodput.compat.job import CompatJob
-from scrtune.goodput.compat.monitoring import Deviations
-from scrtune.goodput.compat.store import LocalLog
-from scrtune.goodput.log.periodic_tasks import Uploads
-from scrtune.goodput.yield_hook import never_yield
+from scrtune.goodput.compat.peer.job import CompatJob
+from scrtune.goodput.compat.peer.store import LocalLog
+from scrtune.goodput.compat.peer.uploads import Uploads
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 
@@ -276,7 +274,7 @@ def test_each_entry_of_the_log_is_read_once() -> None:
     log = CountingLog("log")
     job = CompatJob(log, "job")
     for _ in range(3):
-        job.read_on()
+        job.rows()
     assert log.count == 16
 
 
@@ -291,24 +289,27 @@ def test_a_start_that_comes_twice_is_reported(scalars: Scalars, caplog: pytest.L
 def test_what_was_never_started_is_done_once_by_a_stop() -> None:
     """Also when the thread looks around before the stop has said what it wants."""
     done: list[bool] = []
+
+    def work(is_last: bool) -> Iterator[None]:
+        done.append(is_last)
+        yield
+
     usual_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(300):
-            uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
-            assert uploads.stop("some uploader", lambda _rest, is_last: done.append(is_last), once_more=True)
+            assert Uploads(nothing, PATIENCE_S).stop("some uploader", work, once_more=True)
     finally:
         sys.setswitchinterval(usual_s)
     assert done == 300 * [True]
 
 
 def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
-    caplog: pytest.LogCaptureFixture,
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = CompatJob(LocalLog("log"), "job")
-    job.read_on()
-    (found,) = Deviations(job, None, most_at_the_end=3).find(never_yield, is_last=True)
-    assert [step for _, _, step, _ in found] == [7, 8, 9]
+    monkeypatch.setattr(monitoring, "MOST_AT_THE_END", 3)
+    monitor().stop_step_deviation_uploader()
+    assert list(scalars.written["step_deviation"]) == [7, 8, 9]
     assert caplog.messages == [
         "of 7 steps no deviation is written: there is no time for more than the last ones"
     ]
@@ -317,18 +318,20 @@ def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
 # --- the thread
 
 
-def nothing(_rest: Any) -> None:
-    """Needs no preparation."""
+def nothing(_is_last: bool = False) -> Iterator[None]:
+    """Needs no reading."""
+    yield
 
 
 def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     tried = threading.Semaphore(0)
 
-    def work(_rest: Any, _is_last: bool) -> None:
+    def work(_is_last: bool) -> Iterator[None]:
+        yield
         tried.release()
         raise OSError("the disk is full")
 
-    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    uploads = Uploads(nothing, PATIENCE_S)
     with caplog.at_level(logging.WARNING):
         assert uploads.start("some uploader", work, 0.001)
         for _ in range(5):
@@ -339,10 +342,15 @@ def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFi
 
 def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptureFixture) -> None:
     released = threading.Event()
-    uploads = Uploads("goodput monitor", lambda _rest: void(released), patience_s=0.05)
+
+    def hangs() -> Iterator[None]:
+        released.wait(PATIENCE_S)
+        yield
+
+    uploads = Uploads(hangs, patience_s=0.05)
     names = [f"uploader {number}" for number in range(3)]
     for name in names:
-        assert uploads.start(name, lambda _rest, _is_last: None, 3600)
+        assert uploads.start(name, nothing, 3600)
     with caplog.at_level(logging.WARNING):
         assert not uploads.stop(names[0], None, once_more=True)
         # no time is left for the others
@@ -353,52 +361,48 @@ def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptu
     released.set()
 
 
-def void(released: threading.Event) -> None:
-    released.wait(PATIENCE_S)
-
-
 class Worker:
     """Works on the processor, rests now and then, and notes how long it did either, in seconds."""
 
-    def __init__(self, piece_s: float = 0.0) -> None:
+    def __init__(self, piece_s: float, pieces: int) -> None:
         self.piece_s = piece_s
+        self.pieces = pieces
         self.worked_s: list[float] = []
         self.rested_s: list[float] = []
         self.last: list[bool] = []
         self.has_rested = threading.Semaphore(0)
 
-    def __call__(self, yield_hook: Any, is_last: bool) -> None:
+    def __call__(self, is_last: bool) -> Iterator[None]:
         self.last.append(is_last)
-        hurry = False
-        while not hurry:
+        for _ in range(1 if is_last else self.pieces):
             began_s = time.thread_time()
             while (spent_s := time.thread_time() - began_s) < self.piece_s:
                 pass
             rests_at_s = time.monotonic()
-            hurry = yield_hook() or is_last
+            yield
             self.worked_s.append(spent_s)
             self.rested_s.append(time.monotonic() - rests_at_s)
             self.has_rested.release()
 
 
 def test_who_works_rests_until_somebody_waits() -> None:
-    work = Worker(piece_s=0.002)
-    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    work = Worker(piece_s=0.002, pieces=1_000_000)
+    uploads = Uploads(nothing, PATIENCE_S)
     uploads.start("busy", work, 0.001)
     for _ in range(3):
         assert work.has_rested.acquire(timeout=PATIENCE_S)
     assert uploads.stop("busy", None, once_more=True)
-    assert work.last[-1] is True
+    assert work.last == [False, True]
     for worked_s, rested_s in zip(work.worked_s[:3], work.rested_s[:3], strict=True):
         assert rested_s >= 9 * worked_s
 
 
 def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
     """Each thread's clock of its own work begins at 0."""
-    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
-    assert uploads.stop("busy", Worker(piece_s=0.3), once_more=True)  # somebody waits: it does not rest
+    uploads = Uploads(nothing, PATIENCE_S)
+    assert uploads.stop("busy", Worker(0.3, 1), once_more=True)  # somebody waits: it does not rest
     end_of_threads()
-    work = Worker(piece_s=0.01)
+    work = Worker(piece_s=0.01, pieces=1)
     assert uploads.start("busy", work, 0.0)  # due at once: nobody waits any more
     assert work.has_rested.acquire(timeout=PATIENCE_S)
     assert uploads.stop("busy", None, once_more=False)

@@ -106,7 +106,7 @@ logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10,
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
-TINY = Limits(block=2, tail=3, reach=3, skew=8)
+TINY = Limits(tail=3, reach=3, skew=8)
 """A short log has many blocks, splits them, joins them, and settles."""
 
 

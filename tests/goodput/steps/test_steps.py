@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.goodput.compat.step_times import ideal_step_time_s
+from scrtune.goodput.compat.peer.step_times import ideal_step_time_s
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.steps import summary as module
-from scrtune.goodput.steps.estimators import deviations_s, ideal_s
+from scrtune.goodput.steps.estimators import ideal_s
 from scrtune.goodput.steps.summary import ROLLING, stragglers
 from scrtune.goodput.steps.table import StepTable
 from scrtune.goodput.steps.table import step_table as table_of_columns
@@ -71,10 +71,6 @@ def test_the_ideal_time_survives_hiccups_and_scales_with_the_steps(seed: int, sc
     mixed = times + hiccups + cut_short
     chance.shuffle(mixed)
     assert ideal_s([each * scale for each in mixed]) == pytest.approx(scale, rel=0.03)
-
-
-def test_deviations_are_distances() -> None:
-    assert deviations_s([1.0, 3.0, 2.0], 2.0).tolist() == [1.0, 1.0, 0.0]
 
 
 # ---- what a step took ----

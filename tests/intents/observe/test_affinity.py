@@ -16,7 +16,7 @@ PAIRS = tuple((cpu, cpu + 4) for cpu in range(4))
 def observed(cpus: int, *uses: ProcessUse, **fields: Any) -> CoreAffinity:
     observer = AffinityObserver()
     observer.add(NodeObserved(host="n", cpus=tuple(range(cpus)), processes=uses, **fields), 10.0)
-    return observer.observe()
+    return observer.found
 
 
 def bound_to(*cpus: int, used: float = 1.0, threads: tuple[int, ...] = ()) -> ProcessUse:

@@ -201,7 +201,7 @@ class TestInThePipeline:
         assert now.node is not None
         assert (now.node.memory_available_bytes, now.node.cache_free_bytes) == (5, 3)
         assert now.intents.affinity.spare_cores == 2.0
-        assert [each.host for each in pipeline.nodes] == ["n1", "n2"]
+        assert [each.host for each in pipeline.observers.nodes.evidence()] == ["n1", "n2"]
         pipeline.handle(NodeLeft(host="n2"), 2.0)
         assert pipeline.situation.intents.affinity.spare_cores == 6.0
 

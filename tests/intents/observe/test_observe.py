@@ -1,23 +1,22 @@
 """The parts the intents are made of: sizes, fits, cores, redundancy, flushes, runs."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import OutputCompleted
-from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
+from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
 from scrtune.intents.observe.faults.redundancy import keeps_floor, observe, storage_factor
-from scrtune.intents.observe.io.buffers import BufferObserver, fit_call_cost
+from scrtune.intents.observe.io.buffers import BufferObserver
 from scrtune.intents.observe.io.flush import FlushObserver
 from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2
+S: Values = {"SCR_FLUSH": 1}
 
 
-def access(tier: str, op: str, sizes: dict[int, int], seconds: dict[int, float] | None = None) -> Access:
+def access(tier: str, op: str, sizes: dict[int, int]) -> Access:
     return Access(
         tier=tier,
         op=op,
@@ -27,7 +26,6 @@ def access(tier: str, op: str, sizes: dict[int, int], seconds: dict[int, float] 
         start_s=10.0,
         end_s=12.0,
         sizes=sizes,
-        seconds=seconds or {},
     )
 
 
@@ -41,43 +39,6 @@ def checkpoint(dataset: int, cost_s: float, *, flushed: bool = False, **fields: 
     return CheckpointCost(
         dataset=dataset, generation=0, time_s=float(dataset), blocking_s=cost_s, flushed=flushed, **fields
     )
-
-
-class TestCallCost:
-    def test_latency_and_bandwidth_are_found(self) -> None:
-        samples = [(size, 10, 10 * (5e-6 + size / 1e9)) for size in (4096, 65_536, 10**6)]
-        fitted = fit_call_cost(samples)
-        assert fitted is not None
-        assert fitted == pytest.approx((5e-6, 1e-9))
-
-    @pytest.mark.parametrize("samples", [[], [(4096, 100, 1.0)], [(1, 3, 1.0), (2, 4, 1.0)]])
-    def test_a_line_needs_two_points(self, samples: list[tuple[float, int, float]]) -> None:
-        assert fit_call_cost(samples) is None
-
-    @given(
-        st.lists(
-            st.tuples(st.floats(1, 1e9), st.integers(1, 1000), st.floats(0, 100)),
-            min_size=2,
-            max_size=20,
-            unique_by=lambda sample: sample[0],
-        )
-    )
-    def test_no_coefficient_is_negative_and_none_beats_the_fit(
-        self, samples: list[tuple[float, int, float]]
-    ) -> None:
-        def error(latency_s: float, per_byte: float) -> float:
-            return sum(n * (total / n - latency_s - per_byte * size) ** 2 for size, n, total in samples)
-
-        fitted = fit_call_cost(samples)
-        if fitted is None:
-            return
-        latency_s, per_byte = fitted
-        assert latency_s >= 0 <= per_byte
-        best = error(latency_s, per_byte)
-        for latency in (0.9, 1.1):
-            for slope in (0.9, 1.1):
-                other = error(latency_s * latency, per_byte * slope)
-                assert best <= other + 1e-6 * (1 + best)
 
 
 class TestBuffers:
@@ -130,7 +91,7 @@ class TestAffinity:
         uses = tuple(ProcessUse(pid=pid, cpus=(pid,), cores_used=0.75) for pid in (0, 1))
         observer.add(NodeObserved(host="n", cpus=tuple(range(8)), processes=uses), 10.0)
         observer.add(NodeObserved(host="n", cpus=tuple(range(8))), 20.0)
-        seen = observer.observe()
+        seen = observer.found
         assert (seen.bound, seen.unbound, seen.processes) == (True, (2, 3, 4, 5, 6, 7), 2)
         assert (seen.used_cores, seen.spare_cores) == (1.5, 6.5)
         assert seen.evidence.count == 1, "a look that saw no process says nothing about the application"
@@ -139,7 +100,7 @@ class TestAffinity:
         observer = AffinityObserver()
         uses = (ProcessUse(pid=1, cpus=(0, 1), cores_used=3.0),)
         observer.add(NodeObserved(host="n", cpus=(0, 1), processes=uses), 0.0)
-        assert (observer.observe().spare_cores, observer.observe().bound) == (0.0, False)
+        assert (observer.found.spare_cores, observer.found.bound) == (0.0, False)
 
 
 class TestRedundancy:
@@ -190,37 +151,37 @@ class TestFlush:
                     flush_s=8.0 if flushed else 0.0,
                     blocked_on_flush_s=8.0 if flushed else 0.0,
                 ),
-                "s",
+                S,
             )
-        seen = observer.observe("s")
+        seen = observer.observe(S)
         assert (seen.blocked_on_flush_s, seen.flush_s, seen.flushed_share) == (0.8, 8.0, pytest.approx(0.1))
         assert seen.load == pytest.approx(0.8 / 9.2)
         assert seen.places == 2
 
     def test_a_flush_longer_than_the_interval_needs_more_places(self) -> None:
         observer = FlushObserver()
-        observer.add(checkpoint(1, 1.0, flushed=True, interval_s=10.0, flush_s=21.0), "s")
-        assert observer.observe("s").places == 4
+        observer.add(checkpoint(1, 1.0, flushed=True, interval_s=10.0, flush_s=21.0), S)
+        assert observer.observe(S).places == 4
 
     def test_what_is_not_known_yet_is_not_taken_for_nothing(self) -> None:
         observer = FlushObserver()
-        observer.add(checkpoint(1, 1.0, flushed=True, flush_s=9.0), "s")
-        assert observer.observe("s").load is None
-        assert "of the interval" not in observer.observe("s").sentence()
+        observer.add(checkpoint(1, 1.0, flushed=True, flush_s=9.0), S)
+        assert observer.observe(S).load is None
+        assert "of the interval" not in observer.observe(S).sentence()
 
     def test_settings_are_told_apart_and_the_last_four_remembered(self) -> None:
         observer = FlushObserver()
         for number in range(6):
-            observer.add(checkpoint(number, float(number)), f"s{number}")
-        assert observer.observe("s5").blocking_s == 5
-        assert observer.observe("s2").blocking_s == 2
-        assert observer.observe("s1").evidence.count == 0
+            observer.add(checkpoint(number, float(number)), {"SCR_FLUSH": number})
+        assert observer.observe({"SCR_FLUSH": 5}).blocking_s == 5
+        assert observer.observe({"SCR_FLUSH": 2}).blocking_s == 2
+        assert observer.observe({"SCR_FLUSH": 1}).evidence.count == 0
 
     def test_before_the_first_checkpoint_under_new_settings_the_size_of_the_last_one_is_known(self) -> None:
         observer = FlushObserver()
-        assert observer.observe("s").sentence() == "no checkpoint was completed yet"
-        observer.add(checkpoint(1, 1.0, bytes=64 * MIB, files=2), "s")
-        seen = observer.observe("new")
+        assert observer.observe(S).sentence() == "no checkpoint was completed yet"
+        observer.add(checkpoint(1, 1.0, bytes=64 * MIB, files=2), S)
+        seen = observer.observe({})
         assert (seen.evidence.count, seen.checkpoint_bytes, seen.files) == (0, 64 * MIB, 2)
         assert seen.sentence().endswith("yet under these settings; the last one was 64 MiB in 2 files")
 

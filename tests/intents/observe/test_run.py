@@ -141,7 +141,7 @@ class TestWorkflow:
             )
         seen = observer.observe(None, T0)
         assert len(seen.programs) == 64
-        assert observer.observe(None, T0).processes <= 4096
+        assert observer.observe(None, T0).processes <= 65_536
 
     def test_many_nodes_are_no_workflow(self) -> None:
         observer = WorkflowObserver()

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.replay.reading.scan import read_table
 from scrtune.replay.reenact.plan import (
     FilePaths,
     Plan,
@@ -16,7 +17,6 @@ from scrtune.replay.reenact.plan import (
     ReenactError,
     make_plan,
 )
-from scrtune.replay.scan import read_table
 
 START_US = 1_700_000_000_000_000
 TIERS = {"/p": "prefix", "/c": "cache"}

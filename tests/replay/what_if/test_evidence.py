@@ -6,7 +6,7 @@ import pytest
 
 from scrtune.examples.study_traces import LAYER_BYTES, LAYERS, OPTIMIZER_BYTES
 from scrtune.intents.trace.rows import Amount
-from scrtune.replay.scan import read_table
+from scrtune.replay.reading.scan import read_table
 from scrtune.replay.study import Run, study
 from scrtune.replay.table import AccessKey, ActivityKey, JobThread, ThreadSpan, TraceTable
 from scrtune.replay.what_if.evidence import RunEvidence, evidence, value_of

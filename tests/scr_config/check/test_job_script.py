@@ -9,12 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.scr_config.check.job_script import (
-    assignments,
-    is_job_script,
-    nodes_asked_for,
-    other_language,
-)
+from scrtune.scr_config.check.job_script import assignments, is_job_script, nodes_asked_for, other_language
 
 
 def values(text: str) -> dict[str, str]:

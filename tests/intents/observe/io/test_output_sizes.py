@@ -48,25 +48,23 @@ def test_before_the_first_output_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "drift", "has_drifted", "next_bytes"),
+    ("sizes", "drift", "next_bytes"),
     [
-        ([100], None, False, 100),
-        ([100, 100], 0.0, False, 100),
-        ([100, 125], 0.25, False, 125),
-        ([100, 126], 0.26, True, 126),
-        ([100, 74], -0.26, True, 100),
-        ([0, 100], None, False, 100),
-        ([100, 10, 100], 9.0, True, 100),
+        ([100], None, 100),
+        ([100, 100], 0.0, 100),
+        ([100, 125], 0.25, 125),
+        ([100, 126], 0.26, 126),
+        ([100, 74], -0.26, 100),
+        ([0, 100], None, 100),
+        ([100, 10, 100], 9.0, 100),
     ],
 )
-def test_drift_is_against_the_one_before(
-    sizes: list[int], drift: float | None, has_drifted: bool, next_bytes: int
-) -> None:
+def test_drift_is_against_the_one_before(sizes: list[int], drift: float | None, next_bytes: int) -> None:
     kind = seen(*(output(number, size) for number, size in enumerate(sizes)))
     assert (kind.drift is None) == (drift is None)
     if drift is not None:
         assert kind.drift == pytest.approx(drift)
-    assert (kind.has_drifted, kind.next_bytes, kind.outputs) == (has_drifted, next_bytes, len(sizes))
+    assert (kind.file_bytes, kind.outputs) == (next_bytes // kind.files, len(sizes))
 
 
 def test_kinds_are_told_apart_and_what_failed_does_not_count() -> None:
@@ -99,7 +97,7 @@ def test_the_drift_of_the_writes_is_that_of_their_median() -> None:
     for number, size in enumerate((MIB, MIB, 2 * MIB)):
         events += [output(number, MIB), writes(10.0 * number + 0.1, 10.0 * number + 0.2, {size: 4})]
     kind = seen(*events)
-    assert (kind.drift, kind.writes_drift, kind.has_drifted) == (0.0, 1.0, True)
+    assert (kind.drift, kind.writes_drift) == (0.0, 1.0)
     untraced = seen(*events, output(3, MIB))
     assert (untraced.writes.p50_bytes, untraced.writes_drift) == (2 * MIB, 1.0)
 

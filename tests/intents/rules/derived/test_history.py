@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
+from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.declared import Declared
-from scrtune.intents.observe.faults.history import History, HistoryObserver
-from scrtune.intents.rules.derived.history import prefix_size
+from scrtune.intents.observe.faults.history import History
+from scrtune.intents.rules.derived.restarts import prefix_size
 
 from ....support.simulated_job import CACHED, Job
 from ....support.situations import parameter, situation
@@ -65,43 +65,8 @@ def test_what_your_environment_sets_stays() -> None:
     assert "your environment sets it" in parameter("SCR_PREFIX_SIZE", now).veto
 
 
-def output(dataset: int, *, flush_s: float = 0.0, flush_due: bool = False) -> OutputCompleted:
-    return OutputCompleted(
-        dataset=dataset, name="d", start_s=dataset, end_s=dataset + 1, flush_s=flush_s, flush_due=flush_due
-    )
-
-
 def restart(dataset: int) -> RestartCompleted:
-    return RestartCompleted(dataset=dataset, name="d", start_s=100, end_s=101, source="prefix")
-
-
-class TestObserver:
-    def test_without_the_cache_every_checkpoint_arrives(self) -> None:
-        seen = HistoryObserver()
-        for number in range(1, 6):
-            seen.add(output(number), is_cached=False)
-        seen.add(restart(5), is_cached=False)
-        assert (seen.observe(None).kept, seen.observe(None).rollback) == (5, 0)
-        seen.add(restart(3), is_cached=False)
-        assert (seen.observe(None).rollback, seen.observe(None).older, seen.observe(None).restarts) == (
-            2,
-            1,
-            2,
-        )
-        seen.add(restart(3), is_cached=False)
-        assert seen.observe(None).older == 1, "what was newer belongs to a branch that was left"
-
-    def test_in_the_cache_only_what_is_flushed_counts(self) -> None:
-        seen = HistoryObserver()
-        for number in range(1, 5):
-            seen.add(output(number, flush_due=number % 2 == 0), is_cached=True)
-        seen.add(FlushCompleted(dataset=2, start_s=3, end_s=4), is_cached=True)
-        seen.add(FlushCompleted(dataset=4, start_s=5, end_s=6, valid=False), is_cached=True)
-        seen.add(output(6, flush_s=1.0), is_cached=True)
-        seen.add(output(6, flush_s=1.0), is_cached=True)
-        assert seen.observe(None).kept == 2
-        seen.add(restart(2), is_cached=True)
-        assert seen.observe(None).rollback == 1
+    return RestartCompleted(dataset=dataset, name=f"d.{dataset}", start_s=100, end_s=101, source="prefix")
 
 
 class TestJob:

@@ -1,0 +1,1 @@
+"""The node and its surroundings: its CPUs and processes, its storage, and the allocation."""

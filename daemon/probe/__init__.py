@@ -1,1 +1,0 @@
-"""What the storage of this node can do, measured once a job."""

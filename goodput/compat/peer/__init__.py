@@ -1,0 +1,1 @@
+"""The peer's arithmetic, its names and its logs."""

@@ -1,0 +1,134 @@
+"""The methods of ml-goodput-measurement's recorders under their names, on any recorder of ours.
+
+Names and signatures are those of `GoodputRecorder` and `ElasticGoodputRecorder` 0.2.3. Times are datetimes;
+one without a zone is local (`datetime.timestamp`).
+"""
+
+from abc import ABC, abstractmethod
+from datetime import datetime
+
+from ...readers.ml_goodput import elastic_wait_kind
+
+Moment = datetime | float | None
+"""A time as a caller has it: a datetime, epoch seconds, or None for now."""
+
+
+class PeerNames(ABC):
+    """Needs seven methods, and gives those of the peer's two recorders."""
+
+    @abstractmethod
+    def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
+        """Record that the job's processes are up."""
+
+    @abstractmethod
+    def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
+        """Record that the job ended by itself."""
+
+    @abstractmethod
+    def step_started(self, step: int, at: Moment = None) -> None:
+        """Record the start of a step of the main loop."""
+
+    @abstractmethod
+    def started(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """Record the start of an interval."""
+
+    @abstractmethod
+    def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """Record the end of the interval of that kind and name."""
+
+    @abstractmethod
+    def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
+        """Record that a checkpoint of that step was written to `directory`, or read from it."""
+
+    @abstractmethod
+    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
+        """Record how many slices work, are asked for, and could be had."""
+
+    def custom_name(self, event_type: str) -> str:
+        """Return the name that a custom event is recorded under: in upper case, as the peer counts it."""
+        return event_type.upper() if isinstance(event_type, str) else event_type
+
+    def record_job_start_time(self, start_time: Moment = None) -> None:
+        """Record the start of the job, or of its next run."""
+        self.job_started(at=start_time)
+
+    def record_job_end_time(self, end_time: Moment = None) -> None:
+        """Record the end of the job."""
+        self.job_ended(at=end_time)
+
+    def record_step_start_time(self, step: int, start_time: Moment = None) -> None:
+        """Record the start of `step`; it lasts until what is recorded next."""
+        self.step_started(step, start_time)
+
+    def record_checkpoint_progress(self, step: int, checkpoint_start_time: Moment) -> None:  # noqa: B027
+        """Do nothing, as the peer: which steps were for nothing shows when they are done again."""
+
+    def record_tpu_init_start_time(self, start_time: Moment = None) -> None:
+        """Record the start of the accelerators' initialization."""
+        self.started("device_init", at=start_time)
+
+    def record_tpu_init_end_time(self, end_time: Moment = None) -> None:
+        """Record its end."""
+        self.ended("device_init", at=end_time)
+
+    def record_training_preparation_start_time(self, start_time: Moment = None) -> None:
+        """Record the start of the training's preparation."""
+        self.started("training_prep", at=start_time)
+
+    def record_training_preparation_end_time(self, end_time: Moment = None) -> None:
+        """Record its end."""
+        self.ended("training_prep", at=end_time)
+
+    def record_data_loading_start_time(self, start_time: Moment = None) -> None:
+        """Record the start of loading a batch of data."""
+        self.started("data_loading", at=start_time)
+
+    def record_data_loading_end_time(self, end_time: Moment = None) -> None:
+        """Record its end."""
+        self.ended("data_loading", at=end_time)
+
+    def record_custom_badput_event_start_time(
+        self, start_time: Moment = None, custom_badput_event_type: str = "unknown"
+    ) -> None:
+        """Record the start of what holds up the training, such as an evaluation."""
+        self.started("custom", self.custom_name(custom_badput_event_type), start_time)
+
+    def record_custom_badput_event_end_time(
+        self, end_time: Moment = None, custom_badput_event_type: str = "unknown"
+    ) -> None:
+        """Record its end."""
+        self.ended("custom", self.custom_name(custom_badput_event_type), end_time)
+
+    def record_checkpoint_save(
+        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
+    ) -> None:
+        """Record a checkpoint that held up the training. The peer has it from the checkpointer."""
+        self.checkpointed("checkpoint_save", step, start_time, end_time, directory)
+
+    def record_checkpoint_restore(
+        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
+    ) -> None:
+        """Record that a checkpoint was read back. The peer has it from the checkpointer."""
+        self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
+
+    def record_elastic_slice_counts(
+        self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None
+    ) -> None:
+        """Record how many slices work, are asked for, and could be had."""
+        self.slices(active_slices, total_slices, available_slices, timestamp)
+
+    def record_elastic_wait_start_time(self, event_type: str, start_time: Moment = None) -> None:
+        """Record the start of a wait for slices: ``scale_up`` or ``slice_down``."""
+        self.started(elastic_wait_kind(event_type), event_type, start_time)
+
+    def record_elastic_wait_end_time(self, event_type: str, end_time: Moment = None) -> None:
+        """Record its end."""
+        self.ended(elastic_wait_kind(event_type), event_type, end_time)
+
+    def record_elastic_reinit_start_time(self, start_time: Moment = None) -> None:
+        """Record the start of the initialization with other slices."""
+        self.started("elastic_reinit", at=start_time)
+
+    def record_elastic_reinit_end_time(self, end_time: Moment = None) -> None:
+        """Record its end."""
+        self.ended("elastic_reinit", at=end_time)
