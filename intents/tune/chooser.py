@@ -27,17 +27,18 @@ _SURELY_WORSE = 0.7
 _ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
-KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
+KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
-_SAFE, _SAFE_UNSEEN = 0.35, 0.05
-_BIG, _HUGE = 0.35, 0.65
+_MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.25
+_SAFE_UNSEEN = 0.05
+_HUGE = 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
+
 _CURIOUS, _LONG = 0.06, 10
-_SURELY_SAFE, _WORTH = 0.05, 0.5
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _SHORTEST, _LONGEST = 15, 200
-_TAIL, _TAIL_CURIOUS = 0.9, 0.95
+_TAIL_CURIOUS = 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
 
 
@@ -55,8 +56,7 @@ class View(NamedTuple):
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
-    first credit. Costs that are `loose` scatter with waits for flushes,
-    so that only big gains are told from noise.
+    first credit.
     """
 
     belief: Belief
@@ -68,7 +68,6 @@ class View(NamedTuple):
     earned_s: float
     remaining: int
     forced_s: float = 0.0
-    loose: bool = False
 
 
 def p_better(view: View, index: int) -> float:
@@ -94,7 +93,7 @@ def verdict(view: View, index: int, looks: int) -> bool | None:
     At last it is if that probably gains something, or spares the way back.
     """
     p = p_better(view, index)
-    if p >= (KEEP_LOOSE if view.loose else KEEP):
+    if p >= KEEP:
         return True
     if p < DROP:
         return False
@@ -158,8 +157,8 @@ def why_not(view: View, index: int) -> str:
         )
     if not _is_safe(view, gain)[index]:
         return (
-            f"{what}, but over 2 % worse than your own with probability {p_worse(view)[index]:.2f};"
-            f" {max(0.0, view.left_s):.3f} s are left of the trial budget"
+            f"{what}, but with probability {risk(view, gain)[index]:.2f} it loses more than the"
+            f" {max(0.0, view.left_s):.3f} s that are left of the trial budget"
         )
     return ""
 
@@ -168,8 +167,7 @@ def _net(gain: Array, view: View) -> Array:
     """Return the expected net saving: a change that is no gain is taken back after two checkpoints."""
     up, down = np.maximum(gain, 0).mean(axis=1), np.maximum(-gain, 0).mean(axis=1)
     back = (gain <= 0).mean(axis=1)
-    horizon = min(_LONGEST, max(_SHORTEST, view.remaining))
-    return np.asarray(horizon * up - 2 * down - view.there_s - back * view.back_s)
+    return np.asarray(_horizon(view) * up - 2 * down - view.there_s - back * view.back_s)
 
 
 def _is_promising(view: View, gain: Array, net: Array) -> Mask:
@@ -177,8 +175,7 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
     promising = net > _LEAST_NET * now_s
     likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    promising &= likely | _is_worth_a_look(view, gain)
-    return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
+    return np.asarray(promising & (likely | _is_worth_a_look(view, gain)))
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
@@ -191,16 +188,26 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
 
 
 def _is_safe(view: View, gain: Array) -> Mask:
-    """Return which candidates are probably no worse than the user's own, and affordable if they are."""
-    totals, mean, worse = view.belief.totals, gain.mean(axis=1), p_worse(view)
-    now_s = float(totals[view.incumbent].mean())
-    tail = np.quantile(totals - totals[OWN], _TAIL, axis=1)
-    left_s, ways_s = max(view.left_s, 0.0), view.there_s + view.back_s
-    is_worth = (worse <= _SURELY_SAFE) & (_net(gain, view) > _WORTH * ways_s) & (tail <= left_s)
-    is_worth &= view.left_s > 0  # else only what pays for itself at once
-    fits = is_worth | (tail + ways_s <= left_s)
-    safe = (worse <= _SAFE) & fits
+    """Return which candidates probably lose no more than the budget has: the more to gain, the more risk."""
+    now_s = float(view.belief.totals[view.incumbent].mean())
+    share = np.maximum(gain, 0).mean(axis=1) / now_s
+    most = _MOST_RISK if view.left_s > 0 else _NO_RISK
+    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
-        safe &= (worse <= _SAFE_UNSEEN) & (mean > _HUGE * now_s)
+        safe &= (p_worse(view) <= _SAFE_UNSEEN) & (gain.mean(axis=1) > _HUGE * now_s)
     return np.asarray(safe)
+
+
+def risk(view: View, gain: Array) -> Array:
+    """Return the probability of each candidate to lose more than what is left of the budget.
+
+    What is no gain is taken back; what is one pays for the way there with the checkpoints to come.
+    """
+    excess = view.belief.totals - view.belief.totals[OWN]
+    lost = np.where(gain > 0, _horizon(view) * excess, excess + view.back_s[:, None])
+    return np.asarray((lost + view.there_s[:, None] > view.left_s).mean(axis=1))
+
+
+def _horizon(view: View) -> int:
+    return min(_LONGEST, max(_SHORTEST, view.remaining))

@@ -2,13 +2,17 @@
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...units import count_text
 from ..events import TextEnum, Values
 from ..settings import changes_text
-from .comparison import Comparison
+
+if TYPE_CHECKING:  # what only shows decisions needs no numpy
+    from .belief.model import Array
 
 _REMEMBERED = 1000
 
@@ -38,11 +42,62 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float = 0.0
     slowdown_s: float = 0.0
 
+    @classmethod
+    def of(cls, cost: CheckpointCost, cost_s: float) -> "Breakdown":
+        """Return the parts of a checkpoint as they were measured, and `cost_s` as what it cost."""
+        return cls(
+            cost_s=cost_s,
+            write_s=cost.write_s,
+            encode_s=cost.encode_s,
+            flush_s=cost.flush_s,
+            slowdown_s=cost.slowdown_s,
+        )
+
     @property
     def text(self) -> str:
         """The parts, for people."""
         parts = f"write {self.write_s:.3f}, encode {self.encode_s:.3f}, flush {self.flush_s:.3f}"
         return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f})"
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Costs after a change against those before: `ratio` is after / before, `p_better` that after is cheaper.
+
+    Of the posterior: `before_s` and `after_s` are medians, `low` and `high` the 90 % interval of the ratio.
+    `checkpoints` were measured under the change.
+    """
+
+    checkpoints: int
+    before_s: float
+    after_s: float
+    ratio: float
+    low: float
+    high: float
+    p_better: float
+
+    @property
+    def text(self) -> str:
+        """The ratio, its interval and the number of checkpoints, for people."""
+        between = f"{self.low:.2f} to {self.high:.2f} with 90 %"
+        seen = count_text(self.checkpoints, "checkpoint")
+        ratio = f"{self.ratio:.2f} times the cost before ({between}) after {seen}"
+        return f"{ratio}, cheaper with {self.p_better:.2f}"
+
+
+def compare(before: "Array", after: "Array", checkpoints: int) -> Comparison:
+    """Return the comparison of two believed costs, in seconds, an array over the ensemble each."""
+    import numpy as np  # noqa: PLC0415 - see above
+
+    low, ratio, high = (float(each) for each in np.quantile(after / before, (0.05, 0.5, 0.95)))
+    return Comparison(
+        checkpoints=checkpoints,
+        before_s=float(np.median(before)),
+        after_s=float(np.median(after)),
+        ratio=ratio,
+        low=low,
+        high=high,
+        p_better=float(np.mean(after < before)),
+    )
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

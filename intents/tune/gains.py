@@ -1,6 +1,6 @@
 """The gain of each trial: what is believed of it, and the seconds that its checkpoints saved or cost so far.
 
-`saved_s` compares a checkpoint under the change with one under the settings before it (:mod:`.comparison`).
+`saved_s` compares a checkpoint under the change with one under the settings before it.
 `total_s` is measured: of every checkpoint under the change, what one under the user's own settings is
 believed to cost less what it cost. So the totals of all changes add up to what tuning saved.
 """
@@ -12,8 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import Values
-from .comparison import Comparison
-from .decisions import NOT_MADE, Decision, Verdict
+from .decisions import NOT_MADE, Comparison, Decision, Verdict
 
 _ENDS_A_TRIAL = set(Verdict) - NOT_MADE
 

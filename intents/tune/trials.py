@@ -31,10 +31,8 @@ from .chooser import (
     p_better,
     verdict,
 )
-from .comparison import compare
-from .decisions import Outcome, Verdict
-from .trial import Trial, measured, users_change
-from .tuning_state import TuningState
+from .decisions import Breakdown, Outcome, Verdict, compare
+from .tuning_state import Trial, TuningState, users_change
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
@@ -183,7 +181,7 @@ class Trials(TuningState):
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
-        self.log.measured(trial.generation, measured(cost, seen_s), found, cost_s - own_s)
+        self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, cost_s - own_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 

@@ -20,8 +20,8 @@ from .chooser import (
 )
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
-from .trial import users_change
 from .trials import USED_UP, Trials
+from .tuning_state import users_change
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"

@@ -32,6 +32,8 @@ from .model import (
     draw_rates,
     flush_threads,
     logs,
+    meanwhile_s,
+    places,
     predict,
 )
 from .observations import Identity, ObservedCheckpoint, identity
@@ -111,7 +113,8 @@ class Belief:
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
         self._show(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        self._block(rows, [each.candidate for each in data.rows if each.row is Row.FLUSHED])
+        flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
+        self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
@@ -137,16 +140,24 @@ class Belief:
             by[index] = moved
             rows[:, row] += by[:, None]
 
-    def _block(self, rows: Array, seen: Sequence[int]) -> None:
-        """An output takes at least as long as the flush that blocks it, or that the next one waits for.
+    def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
+        """Return whether so many flushes were `seen` that waits would have begun, and there were none."""
+        flushed = [each for each in seen if each.flushed]
+        return len(flushed) >= SHOWN + self._held[index] - 1 and not any(each.wait_s for each in flushed)
 
-        Of the candidates `seen` that was measured.
+    def _block(self, rows: Array, seen: Sequence[int], free: Sequence[int]) -> None:
+        """An output takes at least as long as the flush that blocks it, or that a later one waits for.
+
+        Of the candidates `seen` that was measured, but for waits: flushes that outlast the interval queue up,
+        so that the first outputs have none. Those that are `free` of waits have shown that, too.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
-        meanwhile_s = self._every * self.shape.between_s + self._is_roomy * np.exp(rows[:, Row.WRITE])
-        blocked_s = np.where(self._beside, np.maximum(0.0, flush_s - meanwhile_s), flush_s)
+        free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
+        wait_s = self._beside * np.maximum(0.0, flush_s - free_s)
+        blocked_s = np.where(self._beside, wait_s, flush_s)
         least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
-        least[seen] = -np.inf
+        least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
+        least[free] = -np.inf
         rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
 
     def shift(self, factors: Mapping[str, float]) -> None:
@@ -242,7 +253,7 @@ class Belief:
         self._index = {identity(each): i for i, each in enumerate(candidates)}
         self._cached = np.array([[is_cached(each)] for each in candidates])
         self._beside = np.array([[is_asynchronous(each)] for each in candidates])
-        self._is_roomy = np.array([[number(each, "SCR_CACHE_SIZE") > 1] for each in candidates])
+        self._held = np.array([[places(each)] for each in candidates])
         self._every = np.array([[flush_every(each)] for each in candidates])
         self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
 

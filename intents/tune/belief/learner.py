@@ -1,7 +1,6 @@
 """What is learnt of a job: its checkpoints so far, and the belief that follows from them."""
 
 from collections import Counter
-from collections.abc import Mapping
 from math import log
 from statistics import median
 
@@ -21,9 +20,9 @@ _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
-_LOOSE = 1.5
 _FIXED_SHARE = 0.1
-_PROBED_SPREAD = 0.5
+_PROBED_SPREAD = 0.35
+_OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
 
@@ -50,14 +49,14 @@ class Learner:
         is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
         self.knows_prefix |= is_first
         count = self.observations.count
-        shape = _shape(now, cost, self.observations.all)
+        shape, is_shifted = _shape(now, cost, self.observations.all), self._has_shifted()
         if self.belief is None or (
             not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
         ):
             self.belief = self._made(shape, now, [now.own, settings, *keep])
-        elif settled and count % _SETTLED_EVERY and not is_first:
+        elif settled and count % _SETTLED_EVERY and not (is_first or is_shifted):
             return False
-        if self._has_shifted():
+        if is_shifted:
             self.belief.shift(_SHIFT)
             self.observations.forget(_SHIFT_LAST)
             self._is_shifted = True
@@ -73,21 +72,6 @@ class Learner:
         belief = self.belief
         found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
         return Counter(index for index in found if index is not None)
-
-    @property
-    def is_loose(self) -> bool:
-        """True when costs under the user's own settings scatter with waits for flushes."""
-        belief = self.belief
-        found = (
-            [
-                each.amplification(belief.shape.between_s)
-                for each in self.observations.all
-                if belief and belief.index_of(each.settings) == 0
-            ]
-            if belief
-            else []
-        )
-        return bool(found) and median(found) > _LOOSE
 
     def _is_other(self, shape: Shape, count: int) -> bool:
         if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
@@ -164,21 +148,16 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
                 own = priors[name]
                 wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
                 priors[name] = Prior.of_log(mean, min(own.spread, wide))
-    if now.probe is not None:
-        priors |= _probed(now.probe, priors)
+    for name, rate in _probed(now.probe).items() if now.probe else ():
+        if rate > 0:
+            priors[name] = priors[name].given(rate, _PROBED_SPREAD)
     return priors
 
 
-def _probed(probe: StorageProbed, priors: Mapping[str, Prior]) -> dict[str, Prior]:
-    """Return the priors that follow from `probe`: an encode does what it measured, and more."""
-    found: dict[str, Prior] = {}
-    if probe.cache_write_bytes_per_s > 0:
-        found["cache_bytes_per_s"] = Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD)
-    encode = {
-        "encode_read_bytes_per_s": probe.cache_read_bytes_per_s,
-        "encode_xor_bytes_per_s": probe.writers * probe.xor_bytes_per_s,
+def _probed(probe: StorageProbed) -> dict[str, float]:
+    """Return the rates that `probe` found; an encode does what it measured, and more."""
+    return {
+        "cache_bytes_per_s": probe.cache_write_bytes_per_s,
+        "encode_read_bytes_per_s": _OF_AN_ENCODE * probe.cache_read_bytes_per_s,
+        "encode_xor_bytes_per_s": _OF_AN_ENCODE * probe.writers * probe.xor_bytes_per_s,
     }
-    for name, rate in encode.items():
-        if rate > 0:
-            found[name] = Prior(min(rate, priors[name].median), priors[name].spread)
-    return found

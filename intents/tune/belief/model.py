@@ -47,6 +47,11 @@ class Prior(msgspec.Struct, frozen=True):
         """Return the prior with this mean of the logarithm."""
         return cls(exp(mean), spread)
 
+    def given(self, seen: float, spread: float) -> "Prior":
+        """Return what follows from it and a measurement `seen`, whose logarithm is off by `spread`."""
+        weight = self.spread**2 / (self.spread**2 + spread**2)
+        return Prior(self.median ** (1 - weight) * seen**weight, spread * weight**0.5)
+
 
 PRIORS: dict[str, Prior] = {
     "cache_bytes_per_s": Prior(4 * GIB, 0.9),
@@ -55,7 +60,7 @@ PRIORS: dict[str, Prior] = {
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
     "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
     "prefix_file_s": Prior(2e-3, 1.1),
-    "writer_share": Prior(0.9, 0.42),
+    "writer_share": Prior(1.2, 0.65),
     "bound_share": Prior(0.55, 0.25),
     "largest_file": Prior(0.25, 0.7),
     "call_s": Prior(8e-6, 0.7),
@@ -138,22 +143,36 @@ def flush_threads(settings: Values, shape: Shape) -> int:
 def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
     cached, beside = _column(candidates, is_cached), _column(candidates, is_asynchronous)
-    flushed_every_s = _column(candidates, flush_every) * shape.between_s
+    every = _column(candidates, flush_every)
     is_bound = shape.bound * _column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
     threads = _column(candidates, lambda each: flush_threads(each, shape))
     cache_s = _cached(shape, rates)
     flush_s = cached * _flush(candidates, threads, is_bound, shape, rates)
-    room_s = (_column(candidates, lambda each: number(each, "SCR_CACHE_SIZE")) > 1) * cache_s
+    free_s = meanwhile_s(every, _column(candidates, places), shape.between_s, cache_s)
     return Parts(
         write_s=np.where(cached, cache_s, _direct(shape, rates)),
         encode_s=cached * _encode(candidates, shape, rates),
         flush_s=flush_s,
         # in the long run, for flushes that outlast the interval
-        wait_s=beside * np.maximum(0.0, flush_s - flushed_every_s - room_s),
+        wait_s=beside * np.maximum(0.0, flush_s - free_s),
         slowdown_s=beside
-        * np.minimum(flush_s, flushed_every_s)
+        * np.minimum(flush_s, every * shape.between_s)
         * _slowed_share(threads, is_bound, shape, rates),
     )
+
+
+def places(settings: Values) -> int:
+    """Return how many datasets the cache holds."""
+    return max(1, number(settings, "SCR_CACHE_SIZE"))
+
+
+def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
+    """Return the seconds that a flush may take until an output waits for it.
+
+    For its place in a cache of `held` places, or because the next flush, `every` checkpoints later, has to
+    wait for its turn.
+    """
+    return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
 
 
 def _column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:

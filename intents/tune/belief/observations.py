@@ -17,7 +17,7 @@ from .model import LOWEST
 _NEARLY_ALL = 0.8
 _STARTING = 0.5
 """Share of a flush that blocks: to start one beside the computation takes a little."""
-_OF_EACH, _MOST_SETTINGS = 12, 20
+_OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
 
 Identity = tuple[Value, ...]
@@ -81,10 +81,10 @@ class WaitAttribution:
 
 
 class Observations:
-    """The last observations under each settings, of those used last. Memory is bounded."""
+    """The last observations with and without a flush under each settings, of those used last."""
 
     def __init__(self) -> None:
-        self._last: dict[Identity, deque[ObservedCheckpoint]] = {}
+        self._last: dict[tuple[Identity, bool], deque[ObservedCheckpoint]] = {}
         self.count = 0
 
     def add(self, cost: CheckpointCost, settings: Values, run: int) -> None:
@@ -106,11 +106,11 @@ class Observations:
             between_s=max(0.0, cost.interval_s - cost.blocking_s),
         )
         self._enter(seen)
-        if len(self._last) > _MOST_SETTINGS:
+        if len(self._last) > _MOST_KINDS:
             del self._last[min(self._last, key=lambda each: self._last[each][-1].time)]
 
     def _enter(self, seen: ObservedCheckpoint) -> None:
-        self._last.setdefault(seen.settings, deque(maxlen=_OF_EACH)).append(seen)
+        self._last.setdefault((seen.settings, seen.flushed), deque(maxlen=_OF_EACH)).append(seen)
 
     @property
     def all(self) -> list[ObservedCheckpoint]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scrtune.intents.tune.belief.belief import Belief
-from scrtune.intents.tune.chooser import MOST_LOOKS, View, best, is_replay_due, verdict, why_not
+from scrtune.intents.tune.chooser import MOST_LOOKS, View, best, is_replay_due, risk, verdict, why_not
 
 from .belief.test_belief import ASYNC, OWN, SHAPE
 
@@ -79,6 +79,22 @@ def test_what_may_be_better_is_looked_at_for_what_the_job_has_earned() -> None:
 def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:
     assert is_tried(view(0.6, ways_s=0.4, remaining=30))
     assert not is_tried(view(0.9, ways_s=0.9, remaining=15))
+
+
+def test_the_more_there_is_to_gain_the_more_may_be_risked() -> None:
+    """Both are dearer by more than the budget of 0.45 s with a probability of some 10 %."""
+    much, little = view(0.5, 0.85), view(0.9, 0.4)
+    gains = [found.belief.totals[0] - found.belief.totals for found in (much, little)]
+    assert [risk(found, gain)[1] for found, gain in zip((much, little), gains, strict=True)] == [
+        pytest.approx(0.1, abs=0.03)
+    ] * 2
+    assert is_tried(much)
+    assert not is_tried(little)
+
+
+def test_a_way_that_the_gain_pays_for_is_no_risk_but_one_back_is() -> None:
+    assert is_tried(view(0.5, 0.1, ways_s=3.0, remaining=40))
+    assert not is_tried(view(0.7, 0.5, ways_s=3.0, remaining=40))
 
 
 @pytest.mark.parametrize(

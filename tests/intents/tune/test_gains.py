@@ -5,8 +5,7 @@ import pytest
 
 from scrtune.goodput.buckets import TUNING
 from scrtune.intents.events import TuningSwitched
-from scrtune.intents.tune.comparison import compare
-from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.decisions import Verdict, compare
 from scrtune.intents.tune.gains import gain, gains, together
 
 from ...support.simulated_job import CACHED, Job, replayed

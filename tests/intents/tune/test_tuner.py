@@ -144,14 +144,14 @@ def test_what_the_cache_holds_while_its_flush_is_under_way_is_no_growth() -> Non
 
 
 def test_what_is_surely_cheaper_stays_when_a_trial_has_used_up_the_budget() -> None:
-    """One thread was far too slow, so that outputs waited: the settings before it pay for that."""
-    made = case("io-bound", "defaults", 2001, 24)
+    """The way past the cache took more than the budget had: what it led to pays for that."""
+    made = case("io-bound", "poor", 5008, 24)
     run, left_s = Run(made, pipeline := Pipeline()), []
     for noise in made.noise:
         run.checkpoint(noise)
         left_s.append(pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0)
     assert min(left_s) < 0
-    assert run.settings["SCR_CACHE_BYPASS"] == 0
+    assert run.settings["SCR_CACHE_BYPASS"] == 1
     assert left_s[-1] > 0
 
 

@@ -181,6 +181,16 @@ def test_nor_is_one_hiccup_of_the_steps_beside_a_flush_but_two_are() -> None:
     assert p_cheaper(updated(often), ASYNC, OWN) > 0.9
 
 
+def test_flushes_that_outlast_the_interval_queue_up_although_the_first_outputs_do_not_wait() -> None:
+    roomy = {**ASYNC, "SCR_CACHE_SIZE": 2}
+    told = Told().many(OWN, 2)
+    for _ in range(3):
+        told.add(roomy, flush_s=40.0)
+    made = Belief([OWN, roomy], SHAPE, kept=2)
+    made.update(told.seen.all)
+    assert made.breakdown(1).cost_s > 40.0 - SHAPE.between_s - 5.0
+
+
 def test_costs_that_last_are_believed_whatever_the_models_say() -> None:
     told = Told().many(OWN, 4)
     for _ in range(6):

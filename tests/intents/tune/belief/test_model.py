@@ -121,6 +121,14 @@ class TestFormulas:
         assert roomy.wait_s == pytest.approx(np.maximum(0, found.flush_s - 0.01 - found.write_s))
         assert not np.any(parts(ASYNC, replaced(between_s=1e9)).wait_s)
 
+    @pytest.mark.parametrize(("size", "intervals", "writes"), [(1, 1, 0), (2, 2, 1), (4, 4, 3), (20, 10, 10)])
+    def test_a_flush_has_as_long_as_the_cache_has_places_or_until_the_next_one(
+        self, size: int, intervals: int, writes: int
+    ) -> None:
+        found = parts({**ASYNC, "SCR_FLUSH": 10, "SCR_CACHE_SIZE": size}, replaced(between_s=1.0))
+        free_s = intervals * 1.0 + writes * found.write_s
+        assert found.wait_s == pytest.approx(np.maximum(0, found.flush_s - free_s))
+
     def test_only_a_flush_beside_the_steps_slows_them_and_never_by_more_than_it_lasts(self) -> None:
         assert not np.any(parts(THREADS).slowdown_s)
         for cores in (4, 16, 64):
@@ -225,3 +233,11 @@ def test_draws_are_the_same_every_time_and_shares_at_most_1() -> None:
         assert np.median(np.log(drawn)) == pytest.approx(np.log(PRIORS[name].median), abs=0.5)
     assert np.all(again["bound_share"] <= 1)
     assert np.all(again["largest_file"] <= 1)
+
+
+@given(st.floats(1e3, 1e12), st.floats(0.05, 2.0))
+def test_a_measured_rate_is_weighed_against_the_prior(seen: float, spread: float) -> None:
+    prior = PRIORS["cache_bytes_per_s"]
+    found = prior.given(seen, spread)
+    assert found.spread < min(prior.spread, spread)
+    assert min(prior.median, seen) * 0.999 <= found.median <= max(prior.median, seen) * 1.001
