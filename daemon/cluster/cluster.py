@@ -140,11 +140,11 @@ class Cluster:
         Where another node leads, the state of that one comes first: see :attr:`is_waiting`.
         """
         leader = self._members.leader
-        if begins and leader is not None and not self.is_leading and self._job_key and not self._has_all:
+        if begins and leader is not None and not self.is_leading:
             if self._state_until_s is None:
-                self._state_until_s = time_s + _STATE_LIMIT_S
+                self._state_until_s, self._has_all = time_s + _STATE_LIMIT_S, False
                 self._members.hurry()
-            if time_s < self._state_until_s:
+            if time_s < self._state_until_s and not self._has_all:
                 return []
         self._state_until_s = None
         changed = self._members.spoke(now, begins=begins, has_state=has_state)
@@ -244,6 +244,7 @@ class Cluster:
             job_key=self._job_key,
             job=job,
             part=part,
+            has_all=beat.holding is not None and part is None,
         )
 
     def _take(self, reply: Reply) -> None:
@@ -258,7 +259,7 @@ class Cluster:
         if reply.part is not None:
             self._mirror.write(reply.part)
             self._members.hurry()
-        self._has_all = reply.part is None and (self.is_waiting or self._members.is_next)
+        self._has_all = reply.has_all
 
     def _beat(self, target: Address, now: float) -> None:
         if target != self._contact:

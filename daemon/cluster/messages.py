@@ -87,7 +87,8 @@ class Beat(msgspec.Struct, frozen=True, array_like=True):
 class Reply(msgspec.Struct, frozen=True, array_like=True):
     """The answer to a beat. `line` are the next leaders, should this one be lost; `nodes` how many there are.
 
-    The job is told to those that do not know it: its directories, and the processes on that node.
+    The job is told to those that do not know it: its directories, and the processes on that node. Of its
+    state a node that said what it holds is sent the next `part`; none is left where `has_all`.
     """
 
     version: int
@@ -100,6 +101,7 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     job_key: int = 0
     job: SettingsObserved | None = None
     part: Part | None = None
+    has_all: bool = False
 
 
 class _Versioned(msgspec.Struct, frozen=True, array_like=True):
