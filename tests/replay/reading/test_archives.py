@@ -15,7 +15,7 @@ from scrtune.replay.reading.scan import read_table
 from scrtune.replay.reading.traces import Summary, find_traces, read_traces
 from scrtune.replay.table import TraceTable
 
-TRACES = Path(__file__).parents[1] / "data" / "traces"
+TRACES = Path(__file__).parents[2] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.glob("gen*"))
 TIERS = {"/scratch/study/data": "prefix", "/scratch/study/cache": "cache"}
 FORMATS = (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT)

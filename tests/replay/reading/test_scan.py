@@ -17,7 +17,7 @@ from scrtune.replay.table import TraceTable
 
 from ...support.plain_reader import lines_of, sums_of
 
-TRACES = Path(__file__).parents[1] / "data" / "traces"
+TRACES = Path(__file__).parents[2] / "data" / "traces"
 GENERATIONS = sorted(path.name for path in TRACES.glob("gen*") if "aggregated" not in path.name)
 TIERS = {"/scratch/study/data": "prefix", "/scratch/study/cache": "cache"}
 

@@ -12,7 +12,7 @@ from scrtune.intents.trace.decoder import TraceDecoder
 from scrtune.replay.reading import traces
 from scrtune.replay.reading.traces import Batch, Summary, TraceNotFoundError, find_traces, read_traces
 
-TRACES = Path(__file__).parents[1] / "data" / "traces"
+TRACES = Path(__file__).parents[2] / "data" / "traces"
 
 
 def line(number: int, text: str = "") -> bytes:
