@@ -26,7 +26,7 @@ if reason := why_not():
 
 NODES = ["n1", "n2", "n3", "n4"]
 TAKE_OVER_S = 10.0
-ALLOWED = ("XOR", "PARTNER")  # by the floor that is declared; the user's own scheme is not
+ALLOWED = ("XOR", "PARTNER", "RS")  # by the floor that is declared; the user's own scheme is not
 TRAIN = Path(__file__).parents[3] / "examples" / "train.py"
 PYTHON = shlex.quote(sys.executable)
 SIZE = "--steps 5000 --every 20 --scale 0.0001 --compute-ms 1 --device-ms 20"
