@@ -4,7 +4,6 @@ Runs in a process of its own, beside the application's. DFTracer's lines are sum
 The files are the queue: what cannot be sent now stays in them and is sent later.
 """
 
-import ctypes
 import os
 import resource
 import stat
@@ -17,6 +16,7 @@ from typing import Annotated
 
 import msgspec
 
+from ...heap import set_limits
 from ...scr_config.files import write_atomic
 from .digest_sender import DigestSender
 from .follow import FollowedFile, ForwardCounts, Look, file_key
@@ -33,7 +33,6 @@ _ROUND_S = 0.05
 _PAUSE_S = 0.1
 _IDLE_PAUSE_S = 0.2  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
 _FREED_BYTES = 8 * 1024 * 1024
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt(3)
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
 _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
 
@@ -102,7 +101,8 @@ class Forwarder:
         Calls `beside` each round.
         """
         _allow_many_files()
-        _keep_freed_memory()
+        # new pages for what each chunk is read into cost as much as to scan it
+        set_limits(own_pages_bytes=_FREED_BYTES, kept_bytes=_FREED_BYTES)
         pause_s = 0.0
         while not ended(pause_s):
             is_idle = not self.poll() and not self._is_unsent
@@ -286,14 +286,6 @@ def forward(
                 forwarder.run(ended, library.look)
                 library.drain()
         return forwarder.counts
-
-
-def _keep_freed_memory() -> None:
-    """Have malloc keep what chunks were read into: new pages for each cost as much as to scan them."""
-    with suppress(AttributeError, OSError):  # not glibc
-        mallopt = ctypes.CDLL(None).mallopt
-        for parameter in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-            mallopt(parameter, _FREED_BYTES)
 
 
 def _allow_many_files() -> None:

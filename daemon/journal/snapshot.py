@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 from ...client.paths import JobPaths
 from ...goodput.steps.recent import RecentSteps
+from ...heap import give_back
 from ...intents.pipeline import Pipeline
 from ...scr_config.files import write_atomic
-from ..heap import give_back
 from .journal import Journal, apply_event
 from .records import JournalReader, Senders
 
