@@ -205,13 +205,10 @@ def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
 
 
 _OF_THE_USERS_STEPS = {
-    "LD_PRELOAD",
-    *(
-        f"SLURM_{each}"
-        for each in ["CPUS_PER_TASK", "EXACT", "EXCLUSIVE", "HOSTFILE", "LABELIO", "MULTI_PROG", "TIMELIMIT"]
-    ),
-    *(f"SLURM_{task}{each}" for each in ("EPILOG", "PROLOG") for task in ("", "TASK_")),
-    *(f"SLURM_STD{each}MODE" for each in ("ERR", "IN", "OUT")),
+    *("LD_PRELOAD", "SLURM_CPUS_PER_TASK", "SLURM_EXACT", "SLURM_EXCLUSIVE", "SLURM_HOSTFILE"),
+    *("SLURM_LABELIO", "SLURM_MULTI_PROG", "SLURM_TIMELIMIT"),
+    *("SLURM_EPILOG", "SLURM_PROLOG", "SLURM_TASK_EPILOG", "SLURM_TASK_PROLOG"),
+    *("SLURM_STDERRMODE", "SLURM_STDINMODE", "SLURM_STDOUTMODE"),
 }
 """Variables of the environment that are for the application's step, and not for that of the daemons."""
 
