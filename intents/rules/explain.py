@@ -42,6 +42,13 @@ def describe(changes: Values, own: Values, gain_s: float, because: str) -> Propo
     )
 
 
+def users_change(
+    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
+) -> Proposal:
+    """Return `changes` that nothing was expected of: the user's word, or what follows from a verdict."""
+    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)
+
+
 def why_fixed(lever: Lever, now: Situation) -> str:
     """Return why `lever` has no other value in this job; empty when it has."""
     if reason := not_by_us(lever.name, now):

@@ -13,7 +13,7 @@ from ...goodput.events import FlushCompleted, OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..observe.io.shared_files import starts_past_the_cache
-from ..rules.explain import describe
+from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation
 from ..settings import difference, flush_every, is_cached
@@ -32,7 +32,7 @@ from .chooser import (
     verdict,
 )
 from .decisions import Breakdown, Outcome, Verdict, compare
-from .tuning_state import Trial, TuningState, users_change
+from .tuning_state import Trial, TuningState
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ..events import ApplyRefused, Values
 from ..mutability import RunMutability
-from ..rules.explain import LeverView, why_fixed
+from ..rules.explain import LeverView, users_change, why_fixed
 from ..rules.levers import LEVERS, Lever
 from ..rules.situation import Proposal, Situation
 from ..settings import difference
@@ -21,7 +21,6 @@ from .chooser import (
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .trials import USED_UP, Trials
-from .tuning_state import users_change
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"

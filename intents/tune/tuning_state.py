@@ -1,12 +1,6 @@
-"""What the next decision is made from: what is believed, what may still be lost, and what is ruled out.
-
-Some parameters change only by a re-init of SCR. SCR_Finalize flushes what is not yet in the prefix directory
-and waits for a flush under way (scr.c): measured on SCR 3.1.0, 4 to 29 ms without a flush on an idle node, up
-to 0.7 s on a busy one, 0.2 to 2.1 s with one.
-"""
+"""What the next decision is made from: what is believed, what may still be lost, and what is ruled out."""
 
 import msgspec
-import numpy as np
 
 from ..events import Values
 from ..mutability import RunMutability
@@ -14,19 +8,17 @@ from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, flush_every, is_asynchronous, is_cached
+from ..settings import difference
 from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
-from .belief.model import Array
 from .belief.observations import Identity
 from .budget import TrialBudget
 from .chooser import OWN, Choice, View, p_worse
+from .switching import can_go, pending_s, switch_seconds
 
 _BLIND = 0.02
 """Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
-_SHARE_BACK = 0.3
-"""Of the flush that going back may force: it can mostly wait for the next one that is due."""
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 
@@ -124,39 +116,3 @@ class TuningState(ActiveSettings):
             f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
         )
         return describe(changes, self.baseline, found.gain_s, because)
-
-
-def users_change(
-    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
-) -> Proposal:
-    """Return `changes` that nothing was expected of: the user's word, or what follows from a verdict."""
-    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)
-
-
-def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
-    """Return whether this run can have `after` instead of `active`."""
-    return not any(map(mutability.is_fixed, difference(after, active)))
-
-
-def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: float) -> tuple[Array, Array]:
-    """Return the expected seconds of going from `active` to each candidate, and of coming back.
-
-    A re-init now takes `forced_s` more, for the flush that it waits for or forces.
-    """
-    once_s = now.reinit_s or now.reinit_prior_s
-    there, back = [], []
-    for index, after in enumerate(belief.candidates):
-        is_reinit = any(map(now.mutability.needs_reinit, difference(after, active)))
-        there.append(once_s + forced_s if is_reinit else 0.0)
-        back.append(once_s + _SHARE_BACK * pending_s(belief, index) if is_reinit else 0.0)
-    return np.array(there), np.array(back)
-
-
-def pending_s(belief: Belief, index: int | None) -> float:
-    """Return the expected seconds of the flush that a re-init waits for, or forces."""
-    if index is None or not is_cached(belief.candidates[index]):
-        return 0.0
-    settings, flush_s = belief.candidates[index], float(belief.flush_s[index])
-    if flush_every(settings) > 1:
-        return flush_s
-    return max(0.0, flush_s - belief.shape.between_s) if is_asynchronous(settings) else 0.0
