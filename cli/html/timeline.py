@@ -120,10 +120,10 @@ class TimelineFigure:
             place = (_LEFT, (top - height) / self.height, _RIGHT - _LEFT, height / self.height)
             axes = canvas.figure.add_axes(place)
             top -= height + _GAP
+            axes.set_xlim(0, self._end)  # first: labels are placed by it
             draw(canvas, axes)
             axes.set_ylabel(title, rotation=0, ha="right", va="center")
             axes.yaxis.set_label_coords(-0.068, 0.5)
-            axes.set_xlim(0, self._end)
             is_last = number == len(self._rows)
             axes.tick_params(axis="x", labelbottom=is_last, length=3 if is_last else 0)
             for change in self.changes:
@@ -177,7 +177,7 @@ class TimelineFigure:
             canvas.note(line, change.text)
             canvas.note(canvas.mark(axes, (begin, level), change), change.text)
             side = 1 if begin < half else -1  # the label is beside the span, where there is more room
-            axes.annotate(
+            label = axes.annotate(
                 f"{change.short}, {change.word}" if have_room else f"{change.number}.",
                 (end if have_room and end < half else begin, level),
                 (6 * side, 0),
@@ -186,6 +186,10 @@ class TimelineFigure:
                 va="center",
                 bbox=box,
             )
+            extent = label.get_window_extent()
+            if extent.x0 < axes.bbox.x0 or extent.x1 > axes.bbox.x1:  # across its span, up to the edge
+                label.xy, label.xyann = (self._end if side > 0 else 0.0, level), (0, 0)
+                label.set_horizontalalignment("right" if side > 0 else "left")
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:
