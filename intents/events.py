@@ -265,10 +265,10 @@ class StorageTargetsObserved(msgspec.Struct, frozen=True, tag="storage_targets_o
     """What the prefix directory is on; 0 and empty: not known, `problem` says why.
 
     `file_system` is a :class:`FileSystem`, `mount_type` what the mount calls it, `tool` what was asked.
-    `targets` are the storage targets that may hold a file's data: OSTs (those of `pool`, if the directory has
-    one), GPFS's disks, 1 where there are no several. New files in the directory get `stripe_count` stripes
-    (-1: one on each target) of `stripe_bytes`; where there are no stripes, that is the size of a block or of a
-    request. A composite layout (Lustre's) has components: stripes that grow with a file, mirrors, compression.
+    `targets` may hold a file's data: OSTs (those of `pool`, if the directory has one), GPFS's disks, 1 where
+    there are no several. New files in the directory get `stripe_count` stripes (-1: one on each target) of
+    `stripe_bytes`; where there are no stripes, that is the size of a block or of a request. A composite
+    layout (Lustre's) has components: stripes that grow with a file, mirrors, compression.
     """
 
     host: str

@@ -78,7 +78,7 @@ def gpfs(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
 
 
 def beegfs(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
-    """Ask BeeGFS's tool for the pattern of the directory, and for the storage targets: another one from 8 on."""
+    """Ask BeeGFS's tool for the pattern of the directory, and the targets: 8 has another one."""
     here = f"--mount={mount.path}"
     try:
         text = run([_BEEGFS_7, here, "--getentryinfo", directory])

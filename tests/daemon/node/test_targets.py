@@ -34,7 +34,7 @@ TOOLS_BY_NAME = {"getstripe": "getstripe", "df": "df", "mmlsdisk": "/usr/lpp/mmf
 
 
 def answers(missing: str = "", asked: list[str] | None = None, **changed: str) -> Run:
-    """Tools that print what was recorded, but for one that is `missing`; `changed` names other files for some."""
+    """Tools that print what was recorded, but for a `missing` one; `changed` names other files for some."""
     files = TOOLS | {TOOLS_BY_NAME[name]: file for name, file in changed.items()}
 
     def run(command: list[str]) -> str:

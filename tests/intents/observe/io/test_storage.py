@@ -26,7 +26,8 @@ NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
         ),
         (
             {**LUSTRE, "is_composite": True},
-            f"{ON_LUSTRE}; 24 targets, new files get a composite layout (progressive, mirrored or compressed)",
+            f"{ON_LUSTRE}; 24 targets,"
+            " new files get a composite layout (progressive, mirrored or compressed)",
         ),
         (
             {**LUSTRE, "targets": 0, "problem": "lfs: x"},

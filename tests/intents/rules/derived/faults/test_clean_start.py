@@ -8,8 +8,8 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.effects import Tell
 from scrtune.intents.rules.parameters import declared
 
-from ....support.simulated_job import CACHED, Job
-from ....support.situations import parameter, situation
+from .....support.simulated_job import CACHED, Job
+from .....support.situations import parameter, situation
 
 CLEAN = Declared(clean_start=True)
 

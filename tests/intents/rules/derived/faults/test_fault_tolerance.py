@@ -12,11 +12,11 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.events import Values
 from scrtune.intents.observe.faults.fault_tolerance import FaultTolerance, p_loss, set_sizes
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.fault_tolerance import largest_set
+from scrtune.intents.rules.derived.faults.fault_tolerance import largest_set
 from scrtune.intents.rules.derived.table import SET_SHARE
 from scrtune.intents.rules.parameters import declared
 
-from ....support.situations import parameter, situation
+from .....support.situations import parameter, situation
 
 XOR: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2, "SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 10}
 RS: Values = {**XOR, "SCR_COPY_TYPE": "RS"}

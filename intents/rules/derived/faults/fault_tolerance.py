@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ....units import count_text, rounded_duration_text
-from ...observe.faults.fault_tolerance import FaultTolerance, p_loss
-from ...observe.faults.redundancy import most_survived, storage_factor
-from ..parameter import DerivedParameter
-from ..situation import Situation
-from .table import SET_FAILURES, SET_SHARE, SET_SIZE
+from .....units import count_text, rounded_duration_text
+from ....observe.faults.fault_tolerance import FaultTolerance, p_loss
+from ....observe.faults.redundancy import most_survived, storage_factor
+from ...parameter import DerivedParameter
+from ...situation import Situation
+from ..table import SET_FAILURES, SET_SHARE, SET_SIZE
 
 LARGEST_RS = 256
 _LEAST = 2

@@ -12,14 +12,14 @@ from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.faults.fault_model import FaultModel
 from scrtune.intents.observe.faults.redundancy import SURVIVES
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.fault_model import menu_interval
+from scrtune.intents.rules.derived.faults.fault_model import menu_interval
 from scrtune.intents.rules.parameters import declared
 from scrtune.intents.tune.knowledge import Knowledge
 from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
 
-from ....support.simulated_job import Job
-from ....support.situations import GIB, parameter, situation
+from .....support.simulated_job import Job
+from .....support.situations import GIB, parameter, situation
 
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2, "SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 10}
 ENCODED: Values = {**CACHED, "SCR_COPY_TYPE": "XOR"}
