@@ -9,6 +9,7 @@ from scrtune.intents.observe.io.storage import observe
 
 LUSTRE = {"file_system": "lustre", "mount_type": "lustre", "mount": "/p", "targets": 24}
 ON_LUSTRE = "lustre (lustre) at /p"
+COMPOSITE = "a composite layout (progressive, mirrored or compressed)"
 GPFS = {"file_system": "gpfs", "mount_type": "gpfs", "mount": "/g"}
 NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
 
@@ -26,8 +27,7 @@ NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
         ),
         (
             {**LUSTRE, "is_composite": True},
-            f"{ON_LUSTRE}; 24 targets,"
-            " new files get a composite layout (progressive, mirrored or compressed)",
+            f"{ON_LUSTRE}; 24 targets, new files get {COMPOSITE}",
         ),
         (
             {**LUSTRE, "targets": 0, "problem": "lfs: x"},
