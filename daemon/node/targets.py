@@ -23,6 +23,8 @@ TOOL_LIMIT_S = 2.0
 MOUNTS = "/proc/self/mountinfo"
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+_OST_IN_USE = re.compile(r"\[OST:\d+\](?! *[Df]*[RNSI])")
+"""Behind an OST are its states: D (degraded) and f (flash) take new files, R, N, S and I (no room) do not."""
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = "KMGT"
 _LFS, _BEEGFS_7, _BEEGFS_8 = "lfs", "beegfs-ctl", "beegfs"
@@ -65,9 +67,8 @@ def lustre(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
         "is_composite": int("lcm_entry_count:" in text),
         "pool": pool,
     }
-    name = mount.device.rpartition(":/")[2].partition("/")[0]
-    of_pool = ["--pool", f"{name}.{pool}"] if pool else []
-    yield {"targets": len(re.findall(r"\[OST:\d+", run([_LFS, "df", *of_pool, mount.path])))}
+    listed = run([_LFS, "df", "--lazy", *(["--pool", pool] if pool else []), mount.path])
+    yield {"targets": len(_OST_IN_USE.findall(listed))}
 
 
 def gpfs(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":

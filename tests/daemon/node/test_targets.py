@@ -103,11 +103,25 @@ def test_of_a_pool_its_own_targets_are_asked_for(monkeypatch: pytest.MonkeyPatch
     run = answers(asked=asked, getstripe="lfs-getstripe-file-in-pool")
     seen = found("/p/lustre1/me", monkeypatch, run)
     assert (seen.pool, seen.stripe_count, seen.is_composite) == ("original", 8, False)
-    assert asked[-1] == "lfs df --pool lustre1.original /p/lustre1"
+    assert asked[-1] == "lfs df --lazy --pool original /p/lustre1"
 
 
 def test_targets_that_are_out_of_use_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found("/p/lustre1", monkeypatch, answers(df="lfs-df-inactive")).targets == 4
+
+
+@pytest.mark.parametrize(
+    ("states", "targets"), [("", 2), (" D", 2), (" f", 2), (" R", 1), (" DR", 1), (" S", 1)]
+)
+def test_nor_are_those_that_take_no_new_files(
+    states: str, targets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `showdf` of lustre/utils/lfs.c prints the states of an OST."""
+
+    def run(command: list[str]) -> str:
+        return answers()(command).replace("[OST:1]", f"[OST:1]{states}")
+
+    assert found("/p/lustre1", monkeypatch, run).targets == targets
 
 
 def test_disks_for_metadata_alone_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
