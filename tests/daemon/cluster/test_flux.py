@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 if shutil.which("flux") is None or subprocess.run(["unshare", "--uts", "true"], check=False).returncode:
     pytestmark.append(pytest.mark.skip(reason="no Flux, or no host names of our own"))
 
@@ -54,7 +54,7 @@ def job() -> Iterator[Path]:
         }
         batch = "flux job attach $(flux batch -N2 -t 5m --output=output ./job)"
         command = ["flux", "start", "--test-size=2", f"--wrap={directory / 'node'}", "sh", "-c", batch]
-        subprocess.run(command, cwd=directory, env={**os.environ, **variables}, timeout=150, check=True)
+        subprocess.run(command, cwd=directory, env={**os.environ, **variables}, timeout=280, check=True)
         yield directory
 
 

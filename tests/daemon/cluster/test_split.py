@@ -13,7 +13,9 @@ from scrtune.scr_config.decision import parse_decision
 from scrtune.scr_config.ownership import written_on
 
 from ...support.job_nodes import NodeDaemon, until
-from .test_daemons import JOB, TAKE_OVER_S, is_held, leaders, look
+from .test_daemons import JOB, is_held, leaders, look
+
+pytestmark = pytest.mark.timeout(300)
 
 IP = shutil.which("ip", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin") or ""
 
@@ -94,7 +96,7 @@ def test_the_ranks_obey_the_half_that_rank_0_is_in_and_all_do_when_they_meet(
     decided = parse_decision(one.paths.decision.read_bytes())
 
     networks.plug(1, is_in=False)
-    until(lambda: leaders([two, three]) == {"n2"}, "a leader of the other half", TAKE_OVER_S)
+    until(lambda: leaders([two, three]) == {"n2"}, "a leader of the other half")
     until(lambda: one.cluster.problems.get("nodes that were lost") == 2, "two nodes lost")
     assert (one.cluster.leader, one.cluster.is_heard, two.cluster.is_heard) == ("n1", True, False)
     assert [each.is_lost for each in one.cluster.members] == [True, True]
