@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..client.transport.wire import Envelope, WireError, decode
+from ..goodput.events import FlushCompleted, JobStarted, OutputCompleted
 from ..goodput.validation import is_within_bounds
 from ..intents.events import LARGEST_COUNT, Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
@@ -22,6 +23,7 @@ _MAX_NAME = 200
 _OTHERS = "other senders"
 _DROPPED = ": dropped, its queue was full"
 _MISSING = ": messages that never arrived"
+_BESIDE = "checkpoints of an application beside the one that began last: one of a job is tuned"
 
 
 class _Sender(msgspec.Struct):
@@ -29,6 +31,24 @@ class _Sender(msgspec.Struct):
     dropped: int = 0
     journaled: tuple[int, int] | None = None
     """Both, as far as all that was sent before has come out as an event."""
+
+
+class _Applications:
+    """Tells two applications that speak to one daemon from two runs of a job, one after the other."""
+
+    def __init__(self) -> None:
+        self._last, self._began_s = "", 0.0
+        self._earlier: deque[str] = deque(maxlen=_MAX_NAMED)
+
+    def is_beside(self, sender: str, event: Event) -> bool:
+        """Return whether `event` happened to another one while that ran which began last."""
+        match event:
+            case JobStarted(writer="") if sender != self._last:
+                self._earlier.append(self._last)
+                self._last, self._began_s = sender, event.time_s
+            case OutputCompleted() | FlushCompleted() if sender in self._earlier:
+                return sender != self._last and event.start_s > self._began_s
+        return False
 
 
 class Ingest:
@@ -40,6 +60,7 @@ class Ingest:
         self._offset = 0
         self._senders: dict[str, _Sender] = {}
         self._losers: set[str] = set()
+        self._applications = _Applications()
         self._heard: set[str] = set()  # whose messages are events by now
         self._undigested: set[str] = set()  # whose lines are not
         self.messages = 0
@@ -56,25 +77,30 @@ class Ingest:
         except WireError as error:
             self._reject(str(error).partition(":")[0])
             return
+        sender = decoded.envelope.sender[:_MAX_NAME] if decoded.envelope else ""
         if decoded.unknown:
             self._reject("events of an unknown type or shape", decoded.unknown)
         if decoded.envelope is not None:
             yield from self._losses(decoded.envelope)
         if decoded.lines:
-            self._lines.append(
-                (decoded.lines, decoded.envelope.sender[:_MAX_NAME] if decoded.envelope else "")
-            )
+            self._lines.append((decoded.lines, sender))
         if len(decoded.events) > MAX_EVENTS:
             self._reject(f"events beyond {MAX_EVENTS} in a message", len(decoded.events) - MAX_EVENTS)
         for event in decoded.events[:MAX_EVENTS]:
-            if not is_within_bounds(event):
-                self._reject("events with a number or text out of bounds")
+            if why := self._why_not(sender, event):
+                self._reject(why)
                 continue
             known = _without_secrets(event)
             self.learn(known)
             yield known
         if decoded.envelope is not None:
-            self._hear(decoded.envelope.sender[:_MAX_NAME], has_lines=bool(decoded.lines))
+            self._hear(sender, has_lines=bool(decoded.lines))
+
+    def _why_not(self, sender: str, event: Event) -> str:
+        """Return why `event` counts for nothing; empty where it counts."""
+        if not is_within_bounds(event):
+            return "events with a number or text out of bounds"
+        return _BESIDE if self._applications.is_beside(sender, event) else ""
 
     def sum_up(self) -> bool:
         """Digest a piece of the trace lines that wait; returns whether there was any."""

@@ -264,10 +264,11 @@ class FileSystem(TextEnum):
 class StorageTargetsObserved(msgspec.Struct, frozen=True, tag="storage_targets_observed", kw_only=True):
     """What the prefix directory is on; 0 and empty: not known, `problem` says why.
 
-    `file_system` is a :class:`FileSystem`, `mount_type` what the mount calls it. `targets` are the storage
-    targets: Lustre's OSTs, GPFS's disks, 1 where there are no several. New files in the directory get
-    `stripe_count` stripes (-1: one on each target) of `stripe_bytes`; where there are no stripes, that is the
-    size of a block or of a request. In a progressive layout the stripes grow with a file.
+    `file_system` is a :class:`FileSystem`, `mount_type` what the mount calls it, `tool` what was asked.
+    `targets` may hold a file's data: OSTs (those of `pool`, if the directory has one), GPFS's disks, 1 where
+    there are no several. New files in the directory get `stripe_count` stripes (-1: one on each target) of
+    `stripe_bytes`; where there are no stripes, that is the size of a block or of a request. A composite
+    layout (Lustre's) has components: stripes that grow with a file, mirrors, compression.
     """
 
     host: str
@@ -277,8 +278,9 @@ class StorageTargetsObserved(msgspec.Struct, frozen=True, tag="storage_targets_o
     targets: int = 0
     stripe_count: int = 0
     stripe_bytes: int = 0
-    is_progressive: bool = False
+    is_composite: bool = False
     pool: str = ""
+    tool: str = ""
     probe_s: float = 0.0
     time_s: float = 0.0
     problem: str = ""

@@ -1,7 +1,8 @@
 """The allocation that the job runs in, as its scheduler shows it: its end, its nodes and switches, the steps.
 
-Slurm is asked with its own commands, Flux with its own (by its documentation: untested, for want of a Flux).
-What the environment says stands in for what cannot be asked.
+Slurm is asked with its own commands, Flux with its own: in a job of Flux's what that job has, in the script
+of a batch job (an instance of its own, whose environment names no job) what the instance has. What the
+environment says stands in for what cannot be asked.
 """
 
 import contextlib
@@ -30,11 +31,17 @@ scontrol --oneliner show job "$SLURM_JOB_ID"; echo {_PART}
 squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format='%i %j'; echo {_PART}
 scontrol show topology; echo {_PART}
 """
-_ASK_FLUX = f'exec 2>/dev/null; flux job info "$FLUX_JOB_ID" R; echo {_PART}\n'
+_ASK_FLUX = f"""\
+exec 2>/dev/null
+if [ "$FLUX_JOB_ID" ]; then flux job info "$FLUX_JOB_ID" R; echo {_PART}; exit; fi
+flux kvs get resource.R; echo {_PART}
+flux jobs -a --no-header --format='{{id.dec}} {{name}}'; echo {_PART}
+"""
 _END = re.compile(r"(?<!\w)EndTime=(\d+)")
 _HOSTS = re.compile(r"(?<!\w)NodeList=(\S+)")
 _LEAF_SWITCH = re.compile(r"SwitchName=(\S+) Level=0 .*?(?<!\w)Nodes=(\S+)")
 _STEP = re.compile(r"\d+(?:\+\d+)?\.(\d+) (.+)")
+_JOB = re.compile(r"^(\d+) (.+)$", re.MULTILINE)
 _NAMES = re.compile(r"((?:\[[^\]]*\]|[^,\[])+)")
 _RANGE = re.compile(r"\[([^\]]*)\]")
 
@@ -94,7 +101,7 @@ def _of_environment(environment: Mapping[str, str]) -> AllocationObserved | None
         hosts = expanded(environment.get("SLURM_JOB_NODELIST", ""))
         end_s = float(end) if end.isdecimal() else 0.0
         return AllocationObserved(scheduler="slurm", job=job, end_s=end_s, hosts=hosts)
-    if job := environment.get("FLUX_JOB_ID", ""):
+    if job := environment.get("FLUX_JOB_ID", "") or environment.get("FLUX_URI", ""):
         return AllocationObserved(scheduler="flux", job=job)
     return None
 
@@ -103,7 +110,7 @@ def _with_answer(told: AllocationObserved, answer: str) -> AllocationObserved:
     """Return `told` with what the scheduler answered: each part that is whole."""
     parts = answer.split(f"{_PART}\n")[:-1]
     if told.scheduler == "flux":
-        return _with_resources(told, parts[0]) if parts else told
+        return _with_flux(told, parts)
     if parts and (found := _HOSTS.findall(parts[0])):
         ends = [float(end) for end in _END.findall(parts[0])]  # none: EndTime=Unknown, it has no limit
         hosts = expanded(",".join(found))
@@ -141,12 +148,17 @@ class _ResourceSet(msgspec.Struct):
     execution: _Execution
 
 
-def _with_resources(told: AllocationObserved, text: str) -> AllocationObserved:
-    try:
-        found = msgspec.json.decode(text, type=_ResourceSet).execution
-    except msgspec.MsgspecError:
-        return told
-    return replace(told, hosts=expanded(",".join(found.nodelist)), end_s=max(0.0, found.expiration))
+def _with_flux(told: AllocationObserved, parts: list[str]) -> AllocationObserved:
+    """Return `told` with the resources and, of an instance, all jobs that it had."""
+    if parts:
+        with contextlib.suppress(msgspec.MsgspecError):
+            found = msgspec.json.decode(parts[0], type=_ResourceSet).execution
+            hosts = expanded(",".join(found.nodelist))
+            told = replace(told, hosts=hosts, end_s=max(0.0, found.expiration))
+    if len(parts) > 1:
+        jobs = sorted((len(number), number, name) for number, name in _JOB.findall(parts[1]))[-MOST_STEPS:]
+        told = replace(told, steps=tuple(f"{place} {name}" for place, (*_, name) in enumerate(jobs)))
+    return told
 
 
 def expanded(names: str) -> tuple[str, ...]:

@@ -23,10 +23,12 @@ TOOL_LIMIT_S = 2.0
 MOUNTS = "/proc/self/mountinfo"
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+_OST_IN_USE = re.compile(r"\[OST:\d+\](?! *[Df]*[RNSI])")
+"""Behind an OST are its states: D (degraded) and f (flash) take new files, R, N, S and I (no room) do not."""
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _UNITS = "KMGT"
-_LFS, _BEEGFS = "lfs", "beegfs-ctl"
-_MMLSFS = "/usr/lpp/mmfs/bin/mmlsfs"
+_LFS, _BEEGFS_7, _BEEGFS_8 = "lfs", "beegfs-ctl", "beegfs"
+_MMLSDISK = "/usr/lpp/mmfs/bin/mmlsdisk"
 
 
 class Mount:
@@ -55,34 +57,50 @@ def mount_of(directory: str, mountinfo: str) -> "Mount | None":
 
 
 def lustre(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
-    """Ask ``lfs`` for the default stripes of the directory, and for the targets of its file system."""
+    """Ask ``lfs`` for the default stripes of the directory, and for the targets that they may be on."""
     text = run([_LFS, "getstripe", "-d", directory])
+    pool = _word(r"pool:\s*(\S+)", text)
     yield {
+        "tool": _LFS,
         "stripe_count": _number(r"stripe_count:\s*(-?\d+)", text),
         "stripe_bytes": _number(r"stripe_size:\s*(\d+)", text),
-        "is_progressive": int(_number(r"lcm_entry_count:\s*(\d+)", text) > 1),
-        "pool": _word(r"pool:\s*(\S+)", text),
+        "is_composite": int("lcm_entry_count:" in text),
+        "pool": pool,
     }
-    yield {"targets": len(re.findall(r"\[OST:\d+\](?!.*inactive)", run([_LFS, "df", mount.path])))}
+    listed = run([_LFS, "df", "--lazy", *(["--pool", pool] if pool else []), mount.path])
+    yield {"targets": len(_OST_IN_USE.findall(listed))}
 
 
 def gpfs(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
-    """Ask the kernel for the block size; data is striped over all disks, whose number ``mmlsfs`` shows."""
+    """Ask the kernel for the block size, and ``mmlsdisk`` for the disks that hold data and are up."""
     yield {"stripe_bytes": os.statvfs(directory).f_bsize}
-    disks = _word(r"^\s*-d\s+(\S+)", run([_MMLSFS, mount.device, "-d"]))
-    yield {"targets": len([disk for disk in disks.split(";") if disk])}
+    text = run([_MMLSDISK, mount.device])
+    yield {"targets": len(re.findall(r"\s(?:yes|no)\s+yes\s+ready\s+up\b", text, re.IGNORECASE))}
 
 
 def beegfs(directory: str, mount: Mount, run: "Run") -> "Iterator[Fields]":
-    """Ask ``beegfs-ctl`` for the pattern of the directory, and for the storage targets."""
-    text = run([_BEEGFS, f"--mount={mount.path}", "--getentryinfo", directory])
-    yield {
+    """Ask BeeGFS's tool for the pattern of the directory, and the targets: 8 has another one."""
+    here = f"--mount={mount.path}"
+    try:
+        text = run([_BEEGFS_7, here, "--getentryinfo", directory])
+        yield {"tool": _BEEGFS_7, **_pattern(text)}
+        listed = run([_BEEGFS_7, here, "--listtargets", "--nodetype=storage", "--state"])
+        yield {"targets": len(re.findall(r"^\s*\d+\s+Online\s", listed, re.MULTILINE))}
+    except FileNotFoundError:
+        pattern = _pattern(run([_BEEGFS_8, here, "entry", "info", "--retro", directory]))
+        yield {"tool": _BEEGFS_8, **pattern}
+        listed = run([_BEEGFS_8, here, "target", "list"])
+        pools = re.findall(r"^s:\d+\s.*\ss:(\d+)\s*$", listed, re.MULTILINE)
+        yield {"targets": pools.count(str(pattern["pool"]))}
+
+
+def _pattern(text: str) -> "Fields":
+    """Return what files of a BeeGFS directory get; both versions print it alike."""
+    return {
         "stripe_count": _number(r"Number of storage targets:\s*desired:\s*(\d+)", text),
         "stripe_bytes": _bytes(_word(r"Chunksize:\s*(\S+)", text)),
         "pool": _word(r"Storage Pool:\s*(\S+)", text),
     }
-    listed = run([_BEEGFS, f"--mount={mount.path}", "--listtargets", "--nodetype=storage"])
-    yield {"targets": len(re.findall(r"^\s*\d+\s+\S+", listed, re.MULTILINE))}
 
 
 def nfs(_directory: str, mount: Mount, _run: "Run") -> "Iterator[Fields]":

@@ -20,10 +20,12 @@ from ..events import Values, ValueSource
 from ..mutability import Mutability
 from .derived.access_sizes import access_sizes
 from .derived.checkpoint_rate import checkpoint_rate
-from .derived.fault_model import fault_model
-from .derived.fault_tolerance import fault_tolerance
+from .derived.divergence import divergence
+from .derived.faults.clean_start import clean_start
+from .derived.faults.fault_model import fault_model
+from .derived.faults.fault_tolerance import fault_tolerance
+from .derived.faults.history import history
 from .derived.process_cores import process_cores
-from .derived.restarts import clean_start, divergence, history
 from .derived.storage import next_output, storage_targets
 from .derived.workflow import workflow
 from .guards import NEVER, not_by_us, veto

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrtune.client.transport import wire
 from scrtune.daemon.ingest import MAX_EVENTS, MAX_MESSAGE_BYTES, Ingest
-from scrtune.goodput.events import OutputCompleted, StepCompleted
+from scrtune.goodput.events import JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import LARGEST_COUNT, Event, EventsLost, SettingsObserved, TraceDigest
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -259,3 +259,25 @@ def test_a_password_goes_no_further() -> None:
     )
     (event,) = taken(Ingest(), envelope(0, events=(observed,)))
     assert event == SettingsObserved(settings={"SCR_FLUSH": 1}, sources={"SCR_FLUSH": "environment"})
+
+
+def test_of_two_applications_at_once_the_one_that_began_last_counts_and_the_other_is_told() -> None:
+    ingest = Ingest()
+
+    def said(sender: str, *events: Event) -> list[Event]:
+        return taken(ingest, wire.encode(sender=sender, sequence=0, events=events))
+
+    def checkpoint(start_s: float) -> OutputCompleted:
+        return OutputCompleted(dataset=1, name="a", start_s=start_s, end_s=start_s + 1)
+
+    said("a", JobStarted(time_s=100.0), checkpoint(110.0))
+    said("b", JobStarted(time_s=200.0))
+    late, beside, last = checkpoint(150.0), checkpoint(210.0), checkpoint(211.0)
+    assert said("a", late) == [late], "of the run before, told late"
+    assert said("a", beside) == []
+    assert said("recorder", last) == said("b", last) == [last]
+    ((reason, count),) = ingest.rejected.items()
+    assert (reason.partition(":")[0], count) == (
+        "checkpoints of an application beside the one that began last",
+        1,
+    )

@@ -34,8 +34,12 @@ def until(happened: Callable[[], object], what: str = "it", limit_s: float = PAT
 class NodeDaemon:
     """`scrtune daemon --cluster` of job ``j`` as on the node `host`."""
 
-    def __init__(self, base: Path, host: str, order: int) -> None:
+    def __init__(
+        self, base: Path, host: str, order: int, address: str = "127.0.0.1", within: tuple[str, ...] = ()
+    ) -> None:
+        """It listens at `address`, started by the command `within` (of a network of its own, say)."""
         self.host = host
+        self._address, self._within = address, within
         self.paths = JobPaths.of("j", host, base / "r")
         self.output = base / f"{host}.log"
         self.conf = base / "shared" / "scr.conf"
@@ -52,10 +56,20 @@ class NodeDaemon:
         environment = {
             **os.environ,
             "SCRTUNE_RUN_DIR": str(self.paths.base),
-            "SCRTUNE_ADDRESS": "127.0.0.1",
+            "SCRTUNE_ADDRESS": self._address,
             "SLURM_NODEID": str(self._order),
         }
-        command = [sys.executable, "-c", _DAEMON, self.host, "daemon", "--job-id", "j", "--no-probe"]
+        command = [
+            *self._within,
+            sys.executable,
+            "-c",
+            _DAEMON,
+            self.host,
+            "daemon",
+            "--job-id",
+            "j",
+            "--no-probe",
+        ]
         command += ["--scr-conf", str(self.conf), "--cluster", str(self._directory), *options]
         self.conf.parent.mkdir(exist_ok=True)
         with self.output.open("ab") as output:

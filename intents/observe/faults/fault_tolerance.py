@@ -66,11 +66,14 @@ class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
     def _text(self) -> str:
         if self.exposure_s <= 0:
             return "nothing is only in the cache: checkpoints go to the prefix directory"
-        sets = f"{self.scheme} in {count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"
+        survives = f"{self.scheme} survives the loss of no node"
+        if self.tolerated:
+            sets = f"{count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"
+            losses = count_text(self.tolerated, "loss", "losses")
+            survives = f"{self.scheme} in {sets} survives {losses} a set"
         return (
-            f"a checkpoint is only in the cache for {rounded_duration_text(self.exposure_s)}; {sets} survives"
-            f" {count_text(self.tolerated, 'loss', 'losses')} a set: it is lost with probability"
-            f" {self.p_loss:.1e}, any node with {self.p_any:.1e}"
+            f"a checkpoint is only in the cache for {rounded_duration_text(self.exposure_s)}; {survives}:"
+            f" it is lost with probability {self.p_loss:.1e}, any node with {self.p_any:.1e}"
         )
 
 

@@ -43,7 +43,7 @@ def _layout(found: StorageTargetsObserved) -> str:
         case FileSystem.NFS:
             return f"one server, which takes {size} a request" if found.stripe_bytes else "one server"
         case FileSystem.GPFS:
-            return f"{_targets(found)}, over all of which it spreads blocks of {size}"
+            return f"{_targets(found)}, over those of a pool it spreads blocks of {size}"
         case FileSystem.LUSTRE | FileSystem.BEEGFS:
             return f"{_targets(found)}, new files get {_stripes(found)}"
     return ""
@@ -54,8 +54,8 @@ def _targets(found: StorageTargetsObserved) -> str:
 
 
 def _stripes(found: StorageTargetsObserved) -> str:
-    if found.is_progressive:
-        return "a progressive layout, whose stripes grow with the file"
+    if found.is_composite:
+        return "a composite layout (progressive, mirrored or compressed)"
     if not found.stripe_count:
         return "stripes that are not known"
     count = "all as stripes" if found.stripe_count == ON_ALL else count_text(found.stripe_count, "stripe")

@@ -21,6 +21,8 @@ from ..parameter import DerivedParameter, Phase, Scope
 from ..situation import Situation
 from .table import FLUSH_WIDTH, STRIPES, WRITERS_A_TARGET
 
+BEEGFS_8 = "beegfs"
+"""BeeGFS's tool from version 8 on; before it was another one."""
 GIB = 1024 * MIB
 LEAST_STRIPE_BYTES, MOST_STRIPE_BYTES = MIB, 32 * MIB
 DEFAULT_STRIPE_BYTES = 4 * MIB
@@ -135,13 +137,13 @@ def _inputs(now: Situation, found: StorageTargetsObserved, sizes: KindSizes | No
 def _why_as_it_is(found: StorageTargetsObserved, wanted: Stripes | None) -> str:
     """Return why the directory stays as it is; empty where other stripes are advised."""
     if found.file_system == FileSystem.GPFS:
-        return "GPFS spreads every file over all its targets"
+        return "GPFS spreads every file over all disks of its pool"
     if found.file_system not in (FileSystem.LUSTRE, FileSystem.BEEGFS):
         return f"there are no stripes on {found.mount_type or 'what it is on'}"
     if wanted is None:
         return "no checkpoint was seen yet: its file system's default stays"
-    if found.is_progressive:
-        return "its layout is progressive: the stripes grow with the file"
+    if found.is_composite:
+        return "its layout is composite (progressive, mirrored or compressed): stripes alone would undo that"
     present = found.targets if found.stripe_count == ON_ALL else found.stripe_count
     if present == wanted.number and (present == 1 or found.stripe_bytes == wanted.size_bytes):
         return "it has these stripes already"
@@ -153,7 +155,10 @@ def _command(found: StorageTargetsObserved, wanted: Stripes | None, prefix: str)
     path = shlex.quote(prefix)
     if found.file_system == FileSystem.BEEGFS:
         chunk_bytes = 1 << (wanted.size_bytes - 1).bit_length()  # BeeGFS takes powers of two
-        return f"beegfs-ctl --setpattern --numtargets={wanted.number} --chunksize={_size(chunk_bytes)} {path}"
+        count, size = wanted.number, _size(chunk_bytes)
+        if found.tool == BEEGFS_8:
+            return f"beegfs entry set --num-targets={count} --chunk-size={size}iB {path}"
+        return f"beegfs-ctl --setpattern --numtargets={count} --chunksize={size} {path}"
     pool = f" -p {shlex.quote(found.pool)}" if found.pool else ""
     return f"lfs setstripe -c {wanted.number} -S {_size(wanted.size_bytes)}{pool} {path}"
 

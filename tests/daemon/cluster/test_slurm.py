@@ -20,7 +20,7 @@ from scrtune.client.paths import JobPaths
 
 from ...support.slurm_cluster import Cluster, until, why_not
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 if reason := why_not():
     pytestmark.append(pytest.mark.skip(reason=reason))
 

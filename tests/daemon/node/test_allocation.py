@@ -1,4 +1,4 @@
-"""The allocation as its scheduler shows it: recorded answers of Slurm 22.05, Flux's by its documentation."""
+"""The allocation as its scheduler shows it: recorded answers of Slurm 22.05 and flux-core 0.88."""
 
 import os
 import time
@@ -33,6 +33,10 @@ SWITCHES = {"n1": "s0", "n2": "s0", "n3": "s1", "n4": "s1"}
 RESOURCES = (
     '{"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0-3"}}],'
     ' "starttime": 1795418481.0, "expiration": 1795419081.0, "nodelist": ["fluke[95-96]"]}}'
+)
+INSTANCE = (
+    '{"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-1"}}],"nslots":2,'
+    '"starttime":1795442822.8505425,"expiration":1795443122.8505425,"nodelist":["n[0-1]"]}}'
 )
 
 
@@ -180,11 +184,30 @@ def test_without_a_shell_there_is_a_next_time(slurm: Scheduler, monkeypatch: pyt
     assert slurm.look(EVERY_S) is not None
 
 
-def test_flux_by_its_documentation(tmp_path: Path) -> None:
-    flux = Scheduler(tmp_path, FLUX_JOB_ID="f23x")
+def test_a_job_of_flux(tmp_path: Path) -> None:
+    flux = Scheduler(tmp_path, FLUX_JOB_ID="f23x", FLUX_URI="local:///x")
     flux.says("flux", f"""[ "$1 $2 $3 $4" = "job info f23x R" ] && echo '{RESOURCES}'""")
     assert flux.look() == AllocationObserved(
         scheduler="flux", job="f23x", end_s=END_S, hosts=("fluke95", "fluke96"), time_s=NOW
+    )
+
+
+def test_an_instance_of_flux_has_its_end_its_nodes_and_the_jobs_in_it(tmp_path: Path) -> None:
+    """As flux-core 0.88 printed it in a batch job of two nodes and five minutes."""
+    flux = Scheduler(tmp_path, FLUX_URI="local:///tmp/flux-0A9Qs3/local-0")
+    flux.says(
+        "flux",
+        f"""
+[ "$1 $2 $3" = "kvs get resource.R" ] && echo '{INSTANCE}'
+[ "$1 $2" = "jobs -a" ] && printf '93801416196 sh\\n9380141619 hostname\\n'""",
+    )
+    assert flux.look() == AllocationObserved(
+        scheduler="flux",
+        job="local:///tmp/flux-0A9Qs3/local-0",
+        end_s=1795443122.8505425,
+        hosts=("n0", "n1"),
+        steps=("0 hostname", "1 sh"),
+        time_s=NOW,
     )
 
 

@@ -17,22 +17,33 @@ from scrtune.intents.events import FileSystem, SettingsObserved, StorageTargetsO
 
 WaitUntil = Callable[[Callable[[], object]], None]
 Run = Callable[[list[str]], str]
-MIB, KIB = 1 << 20, 1 << 10
-LUSTRE = {"file_system": "lustre", "targets": 3, "stripe_count": 2, "stripe_bytes": MIB, "pool": "flash"}
-BEEGFS = {"file_system": "beegfs", "targets": 6, "stripe_count": 4, "stripe_bytes": 512 * KIB, "pool": "1"}
+MIB = 1 << 20
 IN_MEMORY = "/dev/shm"  # noqa: S108 - a mount of those in the data
 DATA = Path(__file__).parents[2] / "data" / "file_systems"
 MOUNTINFO = (DATA / "mountinfo").read_text()
-TOOLS = {"getstripe": "lfs-getstripe", "df": "lfs-df", "--getentryinfo": "beegfs-getentryinfo"}
+TOOLS = {
+    "getstripe": "lfs-getstripe",
+    "df": "lfs-df",
+    "/usr/lpp/mmfs/bin/mmlsdisk": "mmlsdisk",
+    "--getentryinfo": "beegfs-ctl-getentryinfo",
+    "--listtargets": "beegfs-ctl-listtargets",
+    "entry": "beegfs-entry-info",
+    "list": "beegfs-target-list",
+}
+TOOLS_BY_NAME = {"getstripe": "getstripe", "df": "df", "mmlsdisk": "/usr/lpp/mmfs/bin/mmlsdisk"}
 
 
-def answers(**changed: str) -> Run:
-    """Tools that print what was recorded; `changed` names other files for some."""
-    files = {**TOOLS, "--listtargets": "beegfs-listtargets", "-d": "mmlsfs", **changed}
+def answers(missing: str = "", asked: list[str] | None = None, **changed: str) -> Run:
+    """Tools that print what was recorded, but for a `missing` one; `changed` names other files for some."""
+    files = TOOLS | {TOOLS_BY_NAME[name]: file for name, file in changed.items()}
 
     def run(command: list[str]) -> str:
-        words = [word for word in command if word in files and not (word == "-d" and "lfs" in command)]
-        return (DATA / files[words[0]]).read_text()
+        if command[0] == missing:
+            raise FileNotFoundError(2, "No such file or directory", missing)
+        if asked is not None:
+            asked.append(" ".join(command))
+        (word,) = [word for word in command if word in files]
+        return (DATA / files[word]).read_text()
 
     return run
 
@@ -52,23 +63,18 @@ def found(directory: str, monkeypatch: pytest.MonkeyPatch, run: Run | None = Non
     [
         (
             "/p/lustre1/me/run",
-            {
-                "file_system": "lustre",
-                "targets": 3,
-                "stripe_count": 2,
-                "stripe_bytes": 1 << 20,
-                "pool": "flash",
-            },
+            {"file_system": "lustre", "targets": 2, "stripe_count": 1, "stripe_bytes": MIB, "tool": "lfs"},
         ),
-        ("/gpfs/alpine/me", {"file_system": "gpfs", "targets": 4, "stripe_bytes": 16 << 20}),
+        ("/gpfs/alpine/me", {"file_system": "gpfs", "targets": 2, "stripe_bytes": 16 * MIB}),
         (
             "/mnt/beegfs/me",
             {
                 "file_system": "beegfs",
-                "targets": 6,
-                "stripe_count": 4,
-                "stripe_bytes": 512 << 10,
+                "targets": 2,
+                "stripe_count": 8,
+                "stripe_bytes": 4 * MIB,
                 "pool": "1",
+                "tool": "beegfs-ctl",
             },
         ),
         ("/home/me", {"file_system": "nfs", "mount_type": "nfs4", "targets": 1, "stripe_bytes": 512 << 10}),
@@ -86,9 +92,48 @@ def test_a_directory_is_known_by_its_mount_and_its_tools(
     assert seen.problem == ""
 
 
-def test_a_progressive_layout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = found("/p/lustre1", monkeypatch, answers(getstripe="lfs-getstripe-progressive"))
-    assert (seen.is_progressive, seen.targets) == (True, 3)
+@pytest.mark.parametrize("file", ["composite", "compressed"])
+def test_a_layout_of_components_is_told(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = found("/p/lustre1", monkeypatch, answers(getstripe=f"lfs-getstripe-{file}"))
+    assert (seen.is_composite, seen.targets) == (True, 2)
+
+
+def test_of_a_pool_its_own_targets_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    run = answers(asked=asked, getstripe="lfs-getstripe-file-in-pool")
+    seen = found("/p/lustre1/me", monkeypatch, run)
+    assert (seen.pool, seen.stripe_count, seen.is_composite) == ("original", 8, False)
+    assert asked[-1] == "lfs df --lazy --pool original /p/lustre1"
+
+
+def test_targets_that_are_out_of_use_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("/p/lustre1", monkeypatch, answers(df="lfs-df-inactive")).targets == 4
+
+
+@pytest.mark.parametrize(
+    ("states", "targets"), [("", 2), (" D", 2), (" f", 2), (" R", 1), (" DR", 1), (" S", 1)]
+)
+def test_nor_are_those_that_take_no_new_files(
+    states: str, targets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `showdf` of lustre/utils/lfs.c prints the states of an OST."""
+
+    def run(command: list[str]) -> str:
+        return answers()(command).replace("[OST:1]", f"[OST:1]{states}")
+
+    assert found("/p/lustre1", monkeypatch, run).targets == targets
+
+
+def test_disks_for_metadata_alone_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("/gpfs/alpine", monkeypatch, answers(mmlsdisk="mmlsdisk-two-pools")).targets == 2
+
+
+def test_beegfs_8_is_asked_with_its_own_tool_for_the_targets_of_the_pool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = found("/mnt/beegfs/me", monkeypatch, answers(missing="beegfs-ctl"))
+    assert (seen.stripe_count, seen.stripe_bytes, seen.pool, seen.targets) == (4, MIB, "1", 1)
+    assert (seen.tool, seen.problem) == ("beegfs", "")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +165,7 @@ def test_the_stripes_are_known_where_only_the_targets_are_not(monkeypatch: pytes
         return answers()(command)
 
     seen = found("/p/lustre1/x", monkeypatch, run)
-    assert (seen.stripe_count, seen.targets, bool(seen.problem)) == (2, 0, True)
+    assert (seen.stripe_count, seen.targets, bool(seen.problem)) == (1, 0, True)
 
 
 def test_nonsense_of_a_tool_is_nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:

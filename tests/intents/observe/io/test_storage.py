@@ -9,6 +9,7 @@ from scrtune.intents.observe.io.storage import observe
 
 LUSTRE = {"file_system": "lustre", "mount_type": "lustre", "mount": "/p", "targets": 24}
 ON_LUSTRE = "lustre (lustre) at /p"
+COMPOSITE = "a composite layout (progressive, mirrored or compressed)"
 GPFS = {"file_system": "gpfs", "mount_type": "gpfs", "mount": "/g"}
 NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
 
@@ -25,8 +26,8 @@ NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
             "lustre (lustre) at /p; 24 targets, new files get all as stripes of 4 MiB",
         ),
         (
-            {**LUSTRE, "is_progressive": True},
-            f"{ON_LUSTRE}; 24 targets, new files get a progressive layout, whose stripes grow with the file",
+            {**LUSTRE, "is_composite": True},
+            f"{ON_LUSTRE}; 24 targets, new files get {COMPOSITE}",
         ),
         (
             {**LUSTRE, "targets": 0, "problem": "lfs: x"},
@@ -40,7 +41,7 @@ NFS = {"file_system": "nfs", "mount_type": "nfs4", "mount": "/h"}
                 "targets": 4,
                 "stripe_bytes": 16 << 20,
             },
-            "gpfs (gpfs) at /g; 4 targets, over all of which it spreads blocks of 16 MiB",
+            "gpfs (gpfs) at /g; 4 targets, over those of a pool it spreads blocks of 16 MiB",
         ),
         (
             {

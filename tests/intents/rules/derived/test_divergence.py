@@ -5,7 +5,7 @@ import pytest
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.divergence import Divergence, Sign
 from scrtune.intents.observe.intents import Intents
-from scrtune.intents.rules.derived.restarts import divergence
+from scrtune.intents.rules.derived.divergence import divergence
 from scrtune.intents.rules.guards import veto
 from scrtune.intents.rules.parameters import declared, derived
 from scrtune.intents.rules.situation import Situation

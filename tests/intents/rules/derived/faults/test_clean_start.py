@@ -1,6 +1,8 @@
 """Intent 4: the cache is deleted at the first start alone, and on the user's word alone."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.contradictions import contradictions
@@ -8,8 +10,8 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.effects import Tell
 from scrtune.intents.rules.parameters import declared
 
-from ....support.simulated_job import CACHED, Job
-from ....support.situations import parameter, situation
+from .....support.simulated_job import CACHED, Job
+from .....support.situations import parameter, situation
 
 CLEAN = Declared(clean_start=True)
 
@@ -64,3 +66,18 @@ def test_a_clean_start_that_went_on_from_a_checkpoint_is_told() -> None:
     assert "SCR_FETCH=0" in warning.text
     assert job.pipeline.job is not None
     assert contradictions(job.pipeline.job, job.pipeline.intents) == (warning.text,)
+
+
+@given(st.booleans(), st.lists(st.sampled_from(["", "cache", "rebuild", "prefix"]), max_size=4))
+def test_however_the_job_goes_on_the_cache_is_deleted_once_at_most_and_on_the_users_word(
+    is_said: bool, restarts: list[str]
+) -> None:
+    """What each SCR_Init of the job finds: a restart may need the cache."""
+    first = {**CACHED, "SCR_CACHE_PURGE": 1} if is_said else CACHED
+    job = Job(first, declared=CLEAN if is_said else Declared())
+    for source in restarts:
+        assert not job.in_force.get("SCR_CACHE_PURGE")
+        job.relaunch()
+        if source:
+            job.tell(RestartCompleted(dataset=1, name="a", start_s=job.now, end_s=job.now, source=source))
+    assert not job.in_force.get("SCR_CACHE_PURGE")

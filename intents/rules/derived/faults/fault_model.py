@@ -24,14 +24,14 @@ from math import sqrt
 
 from msgspec.structs import replace
 
-from ....units import bytes_text, count_text, rounded_duration_text, seconds_text
-from ...observe.faults.redundancy import most_survived, storage_factor
-from ...settings import flush_every, is_cached
-from ..guards import CACHE_SHARE
-from ..parameter import DerivedParameter
-from ..situation import Situation
+from .....units import bytes_text, count_text, rounded_duration_text, seconds_text
+from ....observe.faults.redundancy import most_survived, storage_factor
+from ....settings import flush_every, is_cached
+from ...guards import CACHE_SHARE
+from ...parameter import DerivedParameter
+from ...situation import Situation
+from ..table import CKPT, COPY_TYPE, GROUP
 from .fault_tolerance import checkpoints_to_come
-from .table import CKPT, COPY_TYPE, GROUP
 
 _FEWEST = 2
 _MEMORY = "/dev/shm"  # noqa: S108 - SCR's default (scr_conf.h), no temporary file of ours

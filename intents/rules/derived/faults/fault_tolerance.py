@@ -18,12 +18,12 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from ....units import count_text, rounded_duration_text
-from ...observe.faults.fault_tolerance import FaultTolerance, p_loss
-from ...observe.faults.redundancy import most_survived, storage_factor
-from ..parameter import DerivedParameter
-from ..situation import Situation
-from .table import SET_FAILURES, SET_SHARE, SET_SIZE
+from .....units import count_text, rounded_duration_text
+from ....observe.faults.fault_tolerance import FaultTolerance, p_loss
+from ....observe.faults.redundancy import most_survived, storage_factor
+from ...parameter import DerivedParameter
+from ...situation import Situation
+from ..table import SET_FAILURES, SET_SHARE, SET_SIZE
 
 LARGEST_RS = 256
 _LEAST = 2
@@ -46,9 +46,11 @@ def _failures(now: Situation) -> DerivedParameter:
     faults, losses = now.intents.faults, now.job.declared.losses if now.job else None
     if losses is None:
         return replace(SET_FAILURES, why_not="your own value stands; --tolerate-losses N says how many")
+    most = most_survived(now.job) if now.job and losses > faults.losses else ""
     if faults.losses <= 1 or faults.floor != "RS":
-        return replace(SET_FAILURES, why_not=f"{faults.floor} survives what you declared; only RS reads it")
-    clipped = f"{most_survived(now.job)}: {faults.losses}" if now.job and losses > faults.losses else ""
+        what = f"as much as can be here ({most})" if most else "what you declared"
+        return replace(SET_FAILURES, why_not=f"{faults.floor} survives {what}; only RS reads it")
+    clipped = f"{most}: {faults.losses}" if most else ""
     inputs = (f"--tolerate-losses {losses}",)
     return replace(SET_FAILURES, value=faults.losses, inputs=inputs, clipped=clipped, is_users_word=True)
 

@@ -12,11 +12,11 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.events import Values
 from scrtune.intents.observe.faults.fault_tolerance import FaultTolerance, p_loss, set_sizes
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.fault_tolerance import largest_set
+from scrtune.intents.rules.derived.faults.fault_tolerance import largest_set
 from scrtune.intents.rules.derived.table import SET_SHARE
 from scrtune.intents.rules.parameters import declared
 
-from ....support.situations import parameter, situation
+from .....support.situations import parameter, situation
 
 XOR: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2, "SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 10}
 RS: Values = {**XOR, "SCR_COPY_TYPE": "RS"}
@@ -146,6 +146,10 @@ class TestParameters:
         now = situation(XOR, said=Declared(losses=losses), sources=OWN)
         assert why in parameter("SCR_SET_FAILURES", now).why_not
 
+    def test_where_not_all_can_be_survived_that_is_said(self) -> None:
+        now = situation({"SCR_CACHE_BYPASS": 0}, nodes=1, said=Declared(losses=2), sources=OWN)
+        assert "as much as can be here (the most of 1 node)" in parameter("SCR_SET_FAILURES", now).why_not
+
     def test_a_set_has_more_members_than_it_may_lose(self) -> None:
         now = situation({**RS, "SCR_SET_SIZE": 3}, said=Declared(losses=5), sources=OWN)
         found = parameter("SCR_SET_SIZE", now)
@@ -171,3 +175,5 @@ def test_the_sentence_says_how_long_what_is_exposed_and_how_likely_it_is_lost() 
     exposure_s = situation(XOR).intents.tolerance.exposure_s
     assert math.isclose(exposure_s, 10 * 600 + 60)
     assert "go to the prefix directory" in situation({"SCR_CACHE_BYPASS": 1}).intents.tolerance.sentence()
+    single = situation({**XOR, "SCR_COPY_TYPE": "SINGLE"}).intents.tolerance.sentence()
+    assert "SINGLE survives the loss of no node: it is lost with probability" in single

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.declared import Declared
 from scrtune.intents.observe.faults.history import History
-from scrtune.intents.rules.derived.restarts import prefix_size
+from scrtune.intents.rules.derived.faults.history import prefix_size
 
-from ....support.simulated_job import CACHED, Job
-from ....support.situations import parameter, situation
+from .....support.simulated_job import CACHED, Job
+from .....support.situations import parameter, situation
 
 bounds = st.none() | st.integers(0, 50)
 

@@ -10,16 +10,16 @@ from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, KnowledgeRecalled, StorageProbed, UserEdited, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.faults.fault_model import FaultModel
-from scrtune.intents.observe.faults.redundancy import SURVIVES
+from scrtune.intents.observe.faults.redundancy import FLOORS, SURVIVES
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.fault_model import menu_interval
+from scrtune.intents.rules.derived.faults.fault_model import menu_interval
 from scrtune.intents.rules.parameters import declared
 from scrtune.intents.tune.knowledge import Knowledge
 from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
 
-from ....support.simulated_job import Job
-from ....support.situations import GIB, parameter, situation
+from .....support.simulated_job import Job
+from .....support.situations import GIB, parameter, situation
 
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2, "SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 10}
 ENCODED: Values = {**CACHED, "SCR_COPY_TYPE": "XOR"}
@@ -93,6 +93,23 @@ class TestScheme:
             return SURVIVES[str(parameter("SCR_COPY_TYPE", now).value or CACHED["SCR_COPY_TYPE"])]
 
         assert strength((losses or 0) + more) >= strength(losses)
+
+    @given(
+        st.permutations(["PROCESS", "NODE", "XOR", "RS"]),
+        st.none() | st.integers(0, 6),
+        st.integers(1, 40),
+        st.sampled_from(["SINGLE", "PARTNER", "XOR", "RS"]),
+    )
+    def test_nor_does_a_stricter_floor(
+        self, floors: list[str], losses: int | None, nodes: int, own: str
+    ) -> None:
+        def strength(floor: str) -> int:
+            settings = {**CACHED, "SCR_COPY_TYPE": own}
+            now = situation(settings, said=Declared(losses=losses), floor=floor, nodes=nodes)
+            return SURVIVES[str(parameter("SCR_COPY_TYPE", now).value)]
+
+        weaker, stricter = sorted(floors[:2], key=lambda floor: SURVIVES[FLOORS[floor]])
+        assert strength(stricter) >= strength(weaker)
 
 
 def switched(*sizes: int, missing: int = 0) -> AllocationObserved:

@@ -1,0 +1,1 @@
+"""Rules of the intents about what a checkpoint must survive, and which ones are kept."""
