@@ -4,22 +4,24 @@ Pure: made of a table by files, which :func:`scrtune.replay.reading.scan.read_ta
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle, islice, pairwise
 from pathlib import PurePosixPath
 
 import msgspec
 
-from ...intents.events import Operation, Tier
+from ...intents.events import Operation, SpanKind, Tier
 from ...intents.trace.digest import Tiers
+from ..spans import by_checkpoint, outermost
 from ..study import Run, study
-from ..study_rows import CheckpointRow
 from ..table import TraceTable
 
 _NS = 1e9
 
 Process = tuple[str, int]
 """Host and pid."""
+
+_Times = tuple[float, float]
 
 
 class ReenactError(ValueError):
@@ -95,6 +97,18 @@ class FilePaths:
         return f"{tier}/" if tier == Tier.OTHER or is_scr else f"{tier}/{path}"
 
 
+class _RecordedCheckpoint(msgspec.Struct):
+    """When a checkpoint was written: by all, and by each process that says so with spans."""
+
+    start_s: float
+    end_s: float
+    spans: dict[Process, list[_Times]] = {}
+
+    def of(self, process: Process) -> list[_Times]:
+        """Return when `process` was at it."""
+        return self.spans.get(process, [(self.start_s, self.end_s)])
+
+
 class _RecordedFile(msgspec.Struct):
     """The calls of one process on a file: when, for how long, and of which sizes its writes were."""
 
@@ -116,8 +130,9 @@ _Files = dict[Process, list[_RecordedFile]]
 
 def make_plan(table: TraceTable, scope: PlanScope) -> Plan:
     """Return the plan of a resolved table. Raises ReenactError."""
-    rows = study([Run(name="recorded", table=table)]).checkpoints
-    written = [(row, files) for row, files in zip(rows, _in_checkpoints(table, rows), strict=True) if files]
+    checkpoints = _checkpoints(table)
+    found = _in_checkpoints(_recorded(table), checkpoints)
+    written = [(each, files) for each, files in zip(checkpoints, found, strict=True) if files]
     if not written:
         raise ReenactError(
             "its traces show no checkpoint with files in a tier: name their directory as prefix or cache"
@@ -125,18 +140,16 @@ def make_plan(table: TraceTable, scope: PlanScope) -> Plan:
     processes = sorted({process for _, files in written for process in files})
     ranks = max(1, min(scope.ranks, len(processes)))
     chosen = [processes[rank * len(processes) // ranks] for rank in range(ranks)]
-    thinks_s = [
-        max(0.0, after.start_s - row.start_s - row.wall_s) for (row, _), (after, _) in pairwise(written)
-    ]
+    thinks_s = [max(0.0, after.start_s - each.end_s) for (each, _), (after, _) in pairwise(written)]
     planned = [
         PlannedCheckpoint(
             think_s=think_s * scope.scale,
             ranks=tuple(
-                tuple(_planned(files.get(process, ()), row.start_s, scope.scale)) for process in chosen
+                tuple(_planned(files.get(process, ()), each.of(process), scope.scale)) for process in chosen
             ),
         )
         # the first comes as late as the second: it may follow the last
-        for (row, files), think_s in zip(written, [*thinks_s[:1], *thinks_s] or [0.0], strict=True)
+        for (each, files), think_s in zip(written, [*thinks_s[:1], *thinks_s] or [0.0], strict=True)
     ]
     return Plan(
         checkpoints=tuple(islice(cycle(planned), scope.checkpoints)),
@@ -147,20 +160,39 @@ def make_plan(table: TraceTable, scope: PlanScope) -> Plan:
     )
 
 
-def _in_checkpoints(table: TraceTable, rows: Sequence[CheckpointRow]) -> list[_Files]:
+def _checkpoints(table: TraceTable) -> list[_RecordedCheckpoint]:
+    """Return the checkpoints that a study finds in `table`."""
+    rows = study([Run(name="recorded", table=table)]).checkpoints
+    found = [_RecordedCheckpoint(row.start_s, row.start_s + row.wall_s) for row in rows]
+    saves = [span for span in outermost(table.spans) if span.kind == SpanKind.SAVE]
+    for checkpoint, group in zip(found, by_checkpoint(saves), strict=False):  # bursts have no spans
+        for span in group:
+            spans = checkpoint.spans.setdefault(span.pid, [])
+            since_s = max(span.start_s, spans[-1][1] if spans else 0.0)  # threads may save side by side
+            if span.end_s > since_s:
+                spans.append((since_s, span.end_s))
+    return found
+
+
+def _in_checkpoints(
+    files: Iterable[_RecordedFile], checkpoints: Sequence[_RecordedCheckpoint]
+) -> list[_Files]:
     """Return the files of each checkpoint by process.
 
     Where some are in the cache those are the application's: what is below the prefix directory are copies.
     """
-    found: list[_Files] = [{} for _ in rows]
-    starts_s = [row.start_s for row in rows]
-    ends_s = [row.start_s + row.wall_s for row in rows]
-    for file in _recorded(table):
+    found: list[_Files] = [{} for _ in checkpoints]
+    times: dict[Process, tuple[list[float], list[float]]] = {}
+    for file in files:
+        if file.process not in times:
+            spans = [each.of(file.process) for each in checkpoints]
+            times[file.process] = [each[0][0] for each in spans], [each[-1][1] for each in spans]
+        starts_s, ends_s = times[file.process]
         inside = range(bisect_left(ends_s, file.start_s), bisect_right(starts_s, file.end_s))
         file.shares = len(inside)
         for number in inside:
             found[number].setdefault(file.process, []).append(file)
-    return [_of_the_application(files) for files in found]
+    return [_of_the_application(each) for each in found]
 
 
 def _of_the_application(files: _Files) -> _Files:
@@ -187,16 +219,15 @@ def _recorded(table: TraceTable) -> list[_RecordedFile]:
     return [file for file in files.values() if file.writes]
 
 
-def _planned(files: Sequence[_RecordedFile], start_s: float, scale: float) -> Iterator[PlannedFile]:
-    """Yield the files of a rank in the order of their first calls; the checkpoint began at `start_s`."""
-    at_s = start_s
-    for number, file in enumerate(sorted(files, key=lambda file: file.start_s)):
-        waited_s = max(0.0, file.start_s - at_s) + max(0.0, file.end_s - file.start_s - file.busy_s)
-        at_s = max(at_s, file.end_s)
+def _planned(files: Sequence[_RecordedFile], spans: Sequence[_Times], scale: float) -> Iterator[PlannedFile]:
+    """Yield the files of a rank in the order of their first calls, written within `spans`."""
+    in_order = sorted(files, key=lambda file: file.start_s)
+    pauses_s = _pauses_s(in_order, spans)
+    for number, (file, pause_s) in enumerate(zip(in_order, pauses_s, strict=True)):
         part = scale / file.shares
         yield PlannedFile(
             name=f"{number}-{PurePosixPath(file.path).name}",
-            pause_s=waited_s * scale if file.shares == 1 else 0.0,
+            pause_s=pause_s * scale,
             writes=tuple(
                 write
                 for _, total, calls in sorted(file.writes)
@@ -204,6 +235,32 @@ def _planned(files: Sequence[_RecordedFile], start_s: float, scale: float) -> It
             ),
             is_synced=file.is_synced,
         )
+
+
+def _pauses_s(files: Sequence[_RecordedFile], spans: Sequence[_Times]) -> list[float]:
+    """Return how long something else was done in `spans` before the end of each of `files`.
+
+    Files that are written by turns, or at the same time, count what is done with the others as well: all
+    together are not more than the time that is left.
+    """
+    pauses_s, first_s = [], spans[0][0]
+    at_s = first_s
+    for file in files:
+        own = 0.0
+        if file.shares == 1:
+            within_s = _within(spans, file.start_s, file.end_s) - file.busy_s
+            own = _within(spans, at_s, file.start_s) + max(0.0, within_s)
+            at_s = max(at_s, file.end_s)
+        pauses_s.append(own)
+    busy_s = sum(min(file.busy_s / file.shares, _within(spans, file.start_s, file.end_s)) for file in files)
+    left_s = max(0.0, _within(spans, first_s, at_s) - busy_s)
+    part = min(1.0, left_s / sum(pauses_s)) if any(pauses_s) else 0.0
+    return [pause_s * part for pause_s in pauses_s]
+
+
+def _within(spans: Iterable[_Times], since_s: float, until_s: float) -> float:
+    """Return the seconds of `spans` between two times."""
+    return sum(max(0.0, min(end_s, until_s) - max(start_s, since_s)) for start_s, end_s in spans)
 
 
 def _divided(total: int, calls: int) -> Iterator[tuple[int, int]]:

@@ -104,6 +104,68 @@ def test_of_a_file_that_is_written_over_again_each_checkpoint_has_its_share(tmp_
     assert [checkpoint.bytes for checkpoint in plan.checkpoints] == [4096] * 4
 
 
+def pauses_ms(tmp_path: Path, events: Iterable[Mapping[str, Any]]) -> list[list[int]]:
+    """The pauses before the files of each rank in the first checkpoint."""
+    (checkpoint,) = plan_of(tmp_path, events, checkpoints=1).checkpoints
+    return [[round(1000 * file.pause_s) for file in files] for files in checkpoint.ranks]
+
+
+def test_a_rank_that_came_late_pauses_no_longer(tmp_path: Path) -> None:
+    events = [
+        each
+        for pid, late_ms in ((10, 0), (11, 60))
+        for each in (
+            event(pid, "save_checkpoint", late_ms, 100, step=1),
+            write(pid, f"/p/{pid}", late_ms + 10, 100),
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[10], [10]]
+
+
+def test_the_next_checkpoint_of_a_fast_rank_is_none_of_a_slow_one_s(tmp_path: Path) -> None:
+    events = [
+        each
+        for pid, took_ms in ((10, 100), (11, 180))
+        for step, at_ms in ((0, 0), (1, took_ms + 20))
+        for each in (
+            event(pid, "save_checkpoint", at_ms, took_ms, step=step),
+            write(pid, f"/p/{step}/{pid}", at_ms + 10, 100),
+        )
+    ]
+    plan = plan_of(tmp_path, events)
+    assert [[len(files) for files in each.ranks] for each in plan.checkpoints] == [[1, 1], [1, 1]]
+    assert plan.bytes == 4 * 100
+
+
+def test_between_the_spans_of_a_checkpoint_nothing_pauses(tmp_path: Path) -> None:
+    events = [
+        event(10, "save_model", 0, 100, step=1),
+        write(10, "/p/model", 10, 100, took_ms=80),
+        event(10, "save_optimizer", 5000, 100, step=1),
+        write(10, "/p/optimizer", 5020, 100, took_ms=80),
+    ]
+    assert pauses_ms(tmp_path, events) == [[10, 30]], "what was left of the first span, too"
+
+
+def test_files_that_are_written_by_turns_take_no_longer_than_they_did(tmp_path: Path) -> None:
+    events = [event(10, "save_checkpoint", 0, 1000)]
+    events += [write(10, f"/p/{turn % 2}", 100 * turn + 20, 100, took_ms=80) for turn in range(10)]
+    assert sum(pauses_ms(tmp_path, events)[0]) == pytest.approx(10 * 20, abs=1)
+
+
+def test_a_file_of_all_checkpoints_leaves_others_their_pauses(tmp_path: Path) -> None:
+    events = [
+        each
+        for step in range(2)
+        for each in (
+            event(10, "save_checkpoint", 1000 * step, 100),
+            write(10, "/p/latest", 1000 * step, 100, took_ms=10),
+            write(10, f"/p/{step}", 1000 * step + 50, 100, took_ms=10),
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[0, 40]]
+
+
 def test_without_spans_bursts_of_writes_are_written_again(tmp_path: Path) -> None:
     events = [
         write(10, f"/p/{burst}/{number}", 1000 * burst + number, 1000)
