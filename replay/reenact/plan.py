@@ -22,6 +22,7 @@ Process = tuple[str, int]
 """Host and pid."""
 
 _Times = tuple[float, float]
+_OF_THE_APPLICATION = (Operation.WRITE, Operation.SYNC)
 
 
 class ReenactError(ValueError):
@@ -208,6 +209,8 @@ def _recorded(table: TraceTable) -> list[_RecordedFile]:
     for key, amount in table.accesses.items():
         if not key.file_class or key.tier == Tier.OTHER:
             continue
+        if key.tier == Tier.CACHE and key.operation not in _OF_THE_APPLICATION:
+            continue  # SCR encodes, copies and deletes what lies there
         process = key.thread.host, key.thread.pid
         file = files.setdefault((process, key.file_class), _RecordedFile(process, key.tier, key.file_class))
         file.busy_s += amount.duration_ns / _NS
@@ -241,9 +244,10 @@ def _pauses_s(files: Sequence[_RecordedFile], spans: Sequence[_Times]) -> list[f
     """Return how long something else was done in `spans` before the end of each of `files`.
 
     Files that are written by turns, or at the same time, count what is done with the others as well: all
-    together are not more than the time that is left.
+    together are not more than the time that is left. Before the first file in the cache SCR makes room there.
     """
-    pauses_s, first_s = [], spans[0][0]
+    pauses_s: list[float] = []
+    first_s = files[0].start_s if files and files[0].tier == Tier.CACHE else spans[0][0]
     at_s = first_s
     for file in files:
         own = 0.0

@@ -153,6 +153,22 @@ def test_files_that_are_written_by_turns_take_no_longer_than_they_did(tmp_path: 
     assert sum(pauses_ms(tmp_path, events)[0]) == pytest.approx(10 * 20, abs=1)
 
 
+def test_what_scr_does_with_files_in_the_cache_is_no_pause(tmp_path: Path) -> None:
+    events = [
+        each
+        for step in range(3)
+        for each in (
+            event(10, "save_checkpoint", 1000 * step, 500, step=step),
+            write(10, f"/c/{step}/a", 1000 * step + 100, 100, took_ms=10),
+            write(10, f"/c/{step}/b", 1000 * step + 150, 100, took_ms=10),
+            event(10, "read", 1000 * step + 300, 10, fname=f"/c/{step}/a", ret=100),  # to encode it
+            event(10, "unlink", 1000 * step + 1050, 10, fname=f"/c/{step}/a", ret=0),  # as the next begins
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[0, 40]]
+    assert plan_of(tmp_path, events).bytes == 2 * 200
+
+
 def test_a_file_of_all_checkpoints_leaves_others_their_pauses(tmp_path: Path) -> None:
     events = [
         each
