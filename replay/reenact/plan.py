@@ -30,12 +30,16 @@ class ReenactError(ValueError):
 
 
 class PlannedFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of a rank: after a pause, `writes` of (bytes, calls), and a sync if the recorded one had any."""
+    """A file of a rank: after a pause, `writes` of (bytes, calls), and a sync if the recorded one had any.
+
+    `idle_s` is how long something else is done between these.
+    """
 
     name: str
     pause_s: float
     writes: tuple[tuple[int, int], ...]
     is_synced: bool = False
+    idle_s: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -73,7 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def pause_s(self) -> float:
         """Seconds that it takes at least: pauses between checkpoints, and of the slowest rank within."""
         return sum(
-            each.think_s + max(sum(file.pause_s for file in files) for files in each.ranks)
+            each.think_s + max(sum(file.pause_s + file.idle_s for file in files) for files in each.ranks)
             for each in self.checkpoints
         )
 
@@ -226,7 +230,7 @@ def _planned(files: Sequence[_RecordedFile], spans: Sequence[_Times], scale: flo
     """Yield the files of a rank in the order of their first calls, written within `spans`."""
     in_order = sorted(files, key=lambda file: file.start_s)
     pauses_s = _pauses_s(in_order, spans)
-    for number, (file, pause_s) in enumerate(zip(in_order, pauses_s, strict=True)):
+    for number, (file, (pause_s, idle_s)) in enumerate(zip(in_order, pauses_s, strict=True)):
         part = scale / file.shares
         yield PlannedFile(
             name=f"{number}-{PurePosixPath(file.path).name}",
@@ -237,29 +241,31 @@ def _planned(files: Sequence[_RecordedFile], spans: Sequence[_Times], scale: flo
                 for write in _divided(round(total * part), round(calls * part))
             ),
             is_synced=file.is_synced,
+            idle_s=idle_s * scale,
         )
 
 
-def _pauses_s(files: Sequence[_RecordedFile], spans: Sequence[_Times]) -> list[float]:
-    """Return how long something else was done in `spans` before the end of each of `files`.
+def _pauses_s(files: Sequence[_RecordedFile], spans: Sequence[_Times]) -> list[_Times]:
+    """Return how long something else was done in `spans` before each of `files`, and between its calls.
 
     Files that are written by turns, or at the same time, count what is done with the others as well: all
     together are not more than the time that is left. Before the first file in the cache SCR makes room there.
     """
-    pauses_s: list[float] = []
+    pauses_s: list[_Times] = []
     first_s = files[0].start_s if files and files[0].tier == Tier.CACHE else spans[0][0]
     at_s = first_s
     for file in files:
-        own = 0.0
+        pause_s = idle_s = 0.0
         if file.shares == 1:
-            within_s = _within(spans, file.start_s, file.end_s) - file.busy_s
-            own = _within(spans, at_s, file.start_s) + max(0.0, within_s)
+            pause_s = _within(spans, at_s, file.start_s)
+            idle_s = max(0.0, _within(spans, file.start_s, file.end_s) - file.busy_s)
             at_s = max(at_s, file.end_s)
-        pauses_s.append(own)
+        pauses_s.append((pause_s, idle_s))
     busy_s = sum(min(file.busy_s / file.shares, _within(spans, file.start_s, file.end_s)) for file in files)
     left_s = max(0.0, _within(spans, first_s, at_s) - busy_s)
-    part = min(1.0, left_s / sum(pauses_s)) if any(pauses_s) else 0.0
-    return [pause_s * part for pause_s in pauses_s]
+    all_s = sum(map(sum, pauses_s))
+    part = min(1.0, left_s / all_s) if all_s else 0.0
+    return [(pause_s * part, idle_s * part) for pause_s, idle_s in pauses_s]
 
 
 def _within(spans: Iterable[_Times], since_s: float, until_s: float) -> float:

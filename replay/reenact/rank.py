@@ -24,6 +24,8 @@ from .run import PLAN, TRACES
 
 _STATE_BYTES = 16 << 20
 _FLUSHER = 1
+_IDLE_PARTS = 16
+"""What is done between the calls on a file is slept in so many parts at most: a sleep takes 50 us longer."""
 
 
 class _Event(NamedTuple):
@@ -65,12 +67,15 @@ class Rank:
         opened_s = time.time()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         self._add("open64", opened_s, path)
-        for size, calls in file.writes:
-            for _ in range(calls):
-                start_s, left = time.time(), size
-                while left > 0:
-                    left -= os.write(descriptor, self._state[:left])
-                self._add("write", start_s, path, size)
+        sizes = [size for size, calls in file.writes for _ in range(calls)]
+        idle_before = range(0, len(sizes), -(-len(sizes) // _IDLE_PARTS))
+        for number, size in enumerate(sizes):
+            if number in idle_before:
+                time.sleep(file.idle_s / len(idle_before))
+            start_s, left = time.time(), size
+            while left > 0:
+                left -= os.write(descriptor, self._state[:left])
+            self._add("write", start_s, path, size)
         if file.is_synced:
             start_s = time.time()
             os.fsync(descriptor)

@@ -105,9 +105,12 @@ def test_of_a_file_that_is_written_over_again_each_checkpoint_has_its_share(tmp_
 
 
 def pauses_ms(tmp_path: Path, events: Iterable[Mapping[str, Any]]) -> list[list[int]]:
-    """The pauses before the files of each rank in the first checkpoint."""
+    """The pauses of each rank before and within its files, in the first checkpoint."""
     (checkpoint,) = plan_of(tmp_path, events, checkpoints=1).checkpoints
-    return [[round(1000 * file.pause_s) for file in files] for files in checkpoint.ranks]
+    return [
+        [round(1000 * pause_s) for file in files for pause_s in (file.pause_s, file.idle_s)]
+        for files in checkpoint.ranks
+    ]
 
 
 def test_a_rank_that_came_late_pauses_no_longer(tmp_path: Path) -> None:
@@ -119,7 +122,7 @@ def test_a_rank_that_came_late_pauses_no_longer(tmp_path: Path) -> None:
             write(pid, f"/p/{pid}", late_ms + 10, 100),
         )
     ]
-    assert pauses_ms(tmp_path, events) == [[10], [10]]
+    assert pauses_ms(tmp_path, events) == [[10, 0], [10, 0]]
 
 
 def test_the_next_checkpoint_of_a_fast_rank_is_none_of_a_slow_one_s(tmp_path: Path) -> None:
@@ -144,7 +147,7 @@ def test_between_the_spans_of_a_checkpoint_nothing_pauses(tmp_path: Path) -> Non
         event(10, "save_optimizer", 5000, 100, step=1),
         write(10, "/p/optimizer", 5020, 100, took_ms=80),
     ]
-    assert pauses_ms(tmp_path, events) == [[10, 30]], "what was left of the first span, too"
+    assert pauses_ms(tmp_path, events) == [[10, 0, 30, 0]], "what was left of the first span, too"
 
 
 def test_files_that_are_written_by_turns_take_no_longer_than_they_did(tmp_path: Path) -> None:
@@ -165,7 +168,7 @@ def test_what_scr_does_with_files_in_the_cache_is_no_pause(tmp_path: Path) -> No
             event(10, "unlink", 1000 * step + 1050, 10, fname=f"/c/{step}/a", ret=0),  # as the next begins
         )
     ]
-    assert pauses_ms(tmp_path, events) == [[0, 40]]
+    assert pauses_ms(tmp_path, events) == [[0, 0, 40, 0]]
     assert plan_of(tmp_path, events).bytes == 2 * 200
 
 
@@ -179,7 +182,7 @@ def test_a_file_of_all_checkpoints_leaves_others_their_pauses(tmp_path: Path) ->
             write(10, f"/p/{step}", 1000 * step + 50, 100, took_ms=10),
         )
     ]
-    assert pauses_ms(tmp_path, events) == [[0, 40]]
+    assert pauses_ms(tmp_path, events) == [[0, 0, 40, 0]]
 
 
 def test_without_spans_bursts_of_writes_are_written_again(tmp_path: Path) -> None:
