@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.replay.reading.scan import read_table
-from scrtune.replay.reenact.plan import (
-    FilePaths,
-    Plan,
-    PlanScope,
-    ReenactError,
-    make_plan,
-)
+from scrtune.replay.reenact.plan import Plan, ReenactError
+from scrtune.replay.reenact.recorded import FilePaths, PlanScope, make_plan
 
 START_US = 1_700_000_000_000_000
 TIERS = {"/p": "prefix", "/c": "cache"}
@@ -148,6 +143,11 @@ def test_between_the_spans_of_a_checkpoint_nothing_pauses(tmp_path: Path) -> Non
         write(10, "/p/optimizer", 5020, 100, took_ms=80),
     ]
     assert pauses_ms(tmp_path, events) == [[10, 0, 30, 0]], "what was left of the first span, too"
+
+
+def test_a_span_without_any_length_is_one(tmp_path: Path) -> None:
+    events = [event(10, "save_checkpoint", 0, 0, step=1), write(10, "/p/a", 0, 100, took_ms=5)]
+    assert pauses_ms(tmp_path, events) == [[0, 0]]
 
 
 def test_files_that_are_written_by_turns_take_no_longer_than_they_did(tmp_path: Path) -> None:
