@@ -12,6 +12,7 @@ from scrtune.replay.reenact.run import Directories, write_again
 from scrtune.replay.study import Run, study
 
 CACHED = {"SCR_CACHE_BYPASS": "0", "SCR_CACHE_SIZE": "2", "SCR_FLUSH": "1"}
+WRITES = ((64, 1), (40_000, 3))
 PLAN = Plan(
     checkpoints=2
     * (
