@@ -331,7 +331,9 @@ def status_view(
 def _savings(pipeline: Pipeline) -> SavingsView:
     found, known = together(gains(pipeline.decisions)), pipeline.knowledge
     is_tried = pipeline.job is None or pipeline.job.tuning
-    for_good = merged(pipeline.proposals()) if not is_tried else known.settings if known else {}
+    for_good = merged(pipeline.proposals()) if not is_tried else {**known.settings} if known else {}
+    if for_good and pipeline.job:  # it was found beside what is pinned
+        for_good |= {name: pipeline.job.settings[name] for name in pipeline.pinned}
     return SavingsView(
         saved_s=found.total_s,
         applied_s=pipeline.applied.applied_s,

@@ -97,7 +97,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     scrtune, else it is theirs. `override` lets the tuner change what the environment sets; without
     `tuning` it changes nothing, and without `recommend` it proposes nothing either. `processes` are the
     (host, pid) of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each
-    parameter in this job's SCR. Empty: all that may be tuned is live (the embedded engine).
+    parameter in this job's SCR. Empty: all that may be tuned is live.
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of

@@ -10,6 +10,7 @@ from mpi4py import MPI
 from ...goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import SettingsObserved
+from ...intents.mutability import Mutability
 from ...scr_config.files import make_directory
 from ...units import count_text
 from ..engine import EngineError, OutputFlags
@@ -20,7 +21,7 @@ from .output import OpenOutput, over_ranks
 from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
-from .settings import CheckpointClock, Levers, overlay
+from .settings import LIVE, CheckpointClock, Levers, overlay
 from .topology import RankGroup
 
 
@@ -76,6 +77,7 @@ class EmbeddedEngine:
             nodes=self._ranks.nodes,
             prefix=str(self._prefix.root),
             cache=self._cache_root,
+            mutability=dict.fromkeys(sorted(LIVE), Mutability.LIVE),
         )
 
     def apply(self, advice: Advice | None) -> int:

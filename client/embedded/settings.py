@@ -53,9 +53,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, settings: Values) -> "Levers":
         """Return the levers of `settings`, with SCR's defaults. Raises ValueErrors that say what is wrong."""
         given = checked(settings)
-        for name, supported in _SUPPORTED.items():
-            if given[name] not in supported:
-                raise UnsupportedSettingError(name, str(given[name]))
+        check_supported(given)
         return msgspec.convert(given, cls, strict=False)  # not strict: flags are 0 or 1
 
     @property
@@ -71,6 +69,13 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
             buffer_bytes=self.file_buffer_bytes,
             cpus=tuple(sorted(cpus_of(self.flush_cpus))),
         )
+
+
+def check_supported(settings: Values) -> None:
+    """Raise UnsupportedSettingError for a value of `settings` that SCR supports and this engine does not."""
+    for name, supported in _SUPPORTED.items():
+        if name in settings and settings[name] not in supported:
+            raise UnsupportedSettingError(name, str(settings[name]))
 
 
 LIVE = frozenset(Levers.__struct_encode_fields__)

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 
 from ...intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
+from ...intents.observe.faults.redundancy import EMBEDDED
 from ...intents.rules.guards import overruled
 from ...scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce, nearest_choice, suggestion
 from ...scr_config.constraints import fatal, unfit_for_file
+from ...scr_config.locations import PLACES
 
 
 class PinError(ValueError):
@@ -33,6 +35,8 @@ def check_name(name: str) -> None:
         raise PinError(f"SCR has no parameter {name}; {hint}")
     if name in SECRETS or ValueSource.USER_CONFIG not in parameter.layers:
         raise PinError(f"{name} is not read from SCR's config file; set it in the environment")
+    if name in PLACES:
+        raise PinError(f"{name} says which job this is, or where its files are; set it before the launch")
 
 
 def pin(texts: Mapping[str, str], job: SettingsObserved | None) -> UserEdited:
@@ -48,6 +52,8 @@ def pin(texts: Mapping[str, str], job: SettingsObserved | None) -> UserEdited:
         raise PinError("; ".join(map(str, problems)))
     if changes.get("SCR_COPY_TYPE") == "FILE":
         raise PinError("SCR_COPY_TYPE=FILE needs CKPT lines: write them into the config file with it")
+    if job.engine == EMBEDDED:
+        _check_engine(changes)
     return UserEdited(changes=_new(changes, job), is_pin=True)
 
 
@@ -59,6 +65,16 @@ def unpin(names: Iterable[str], job: SettingsObserved | None, pinned: Iterable[s
         if name in edited.difference(pinned):
             raise PinError(f"{name}: you gave it in the config file while the job ran; change it there")
     return UserEdited(released=tuple(sorted({*names}.intersection(pinned))), is_pin=True)
+
+
+def _check_engine(changes: Values) -> None:
+    # only a pin on that engine needs it, not each start of a daemon
+    from ...client.embedded.settings import UnsupportedSettingError, check_supported  # noqa: PLC0415
+
+    try:
+        check_supported(changes)
+    except UnsupportedSettingError as error:
+        raise PinError(str(error)) from None
 
 
 def _known(job: SettingsObserved | None) -> SettingsObserved:

@@ -100,15 +100,15 @@ def _overruled(each: DerivedParameter, first: DerivedParameter | None, now: Situ
         who = "what you declared" if first.is_users_word else "a stricter need"
         what = "other lines" if first.value is None else first.value
         return replace(each, overruled=f"{who} comes first: {first.intent} wants {what} ({first.rule})")
-    return each if each.is_users_word else replace(each, overruled=_stands_already(each.name, now))
+    return each if each.is_users_word else replace(each, overruled=_stands_already(each, now))
 
 
-def _stands_already(name: str, now: Situation) -> str:
-    """Return what stands instead of advice for `name`; empty where the user left it at its default."""
-    source = now.job.sources.get(name, ValueSource.DEFAULT) if now.job else ValueSource.DEFAULT
-    if source != ValueSource.DEFAULT:
-        return f"your own value stands ({source})"
-    return "trials decide: it is a lever" if name in NAMES else ""
+def _stands_already(each: DerivedParameter, now: Situation) -> str:
+    """Return what stands instead of the advice `each`; empty where the user left it at its default."""
+    if each.name in NAMES:
+        return "trials decide: it is a lever"
+    source = now.job.sources.get(each.name, ValueSource.DEFAULT) if now.job else ValueSource.DEFAULT
+    return "" if source == ValueSource.DEFAULT else f"your own value stands ({source})"
 
 
 def _proposal(each: DerivedParameter) -> Proposal:

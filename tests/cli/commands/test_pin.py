@@ -15,7 +15,7 @@ from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.client.transport.daemon_client import ask_daemon
 from scrtune.client.transport.wire import Question
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.daemon.views import PinView
+from scrtune.daemon.views import PinView, status_view
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.events import SettingsObserved, UserEdited, Values
 from scrtune.scr_config.decision import parse_decision
@@ -41,7 +41,8 @@ def scrtune(daemon: Any, *arguments: str) -> "subprocess.CompletedProcess[str]":
 def begun(**sources: str) -> tuple[JobStarted, SettingsObserved]:
     settings: Values = {"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 4, "SCR_SET_SIZE": 8}
     described = {**dict.fromkeys(OWN, "user config"), "SCR_SET_SIZE": "default", **sources}
-    return JobStarted(time_s=1.0), SettingsObserved(settings=settings, sources=described, ranks=4, nodes=4)
+    observed = SettingsObserved(settings=settings, sources=described, engine="embedded", ranks=4, nodes=4)
+    return JobStarted(time_s=1.0), observed
 
 
 def decided(daemon: Any) -> dict[str, str]:
@@ -140,9 +141,11 @@ def test_an_edit_of_the_file_is_taken_in_too_and_is_not_unpinned(job: Any) -> No
         ("SCR_COPY_TYPE=XORR", 2, "did you mean XOR?"),
         ("SCR_FLUSH", 2, "'SCR_FLUSH' is no NAME=VALUE"),
         ("SCR_LOG_DB_PASS=hunter2", 2, "SCR_LOG_DB_PASS is not read from SCR's config file"),
+        ("SCR_PREFIX=/tmp", 2, "SCR_PREFIX says which job this is, or where its files are"),
         ("SCR_CLUSTER_NAME=a b", 2, "a config file cannot carry 'a b'"),
         ("SCR_CACHE_SIZE=2", 1, "SCR_CACHE_SIZE: your environment sets it, which wins"),
         ("SCR_COPY_TYPE=FILE", 1, "SCR_COPY_TYPE=FILE needs CKPT lines"),
+        ("SCR_COPY_TYPE=RS", 1, "SCR_COPY_TYPE=RS is not in scrtune's embedded engine; choose one of SINGLE"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_changes(
@@ -194,6 +197,14 @@ def test_a_pinned_scheme_is_the_floor_until_it_is_unpinned() -> None:
     job.tell(UserEdited(released=("SCR_COPY_TYPE",), is_pin=True))
     assert job.pipeline.intents.redundancy.floor == "SINGLE"
     assert job.pipeline.settings["SCR_COPY_TYPE"] == CACHED["SCR_COPY_TYPE"]
+
+
+def test_what_was_found_beside_a_pin_is_for_good_with_it() -> None:
+    job = Job(CACHED)
+    job.tell(UserEdited(changes={"SCR_CACHE_SIZE": 3}, is_pin=True))
+    job.checkpoints(30)
+    for_good = status_view(job.pipeline, job.now, job_id="j", host="n").savings.for_good
+    assert for_good == {"SCR_FLUSH_ASYNC": 1, **for_good, "SCR_CACHE_SIZE": 3}
 
 
 def test_of_a_job_that_has_ended_nothing_is_pinned(job: Any) -> None:

@@ -85,6 +85,12 @@ def test_what_you_set_stands_against_advice(
     assert advised([found]) == {}
 
 
+def test_of_a_lever_trials_decide_also_where_you_set_it(rules: Callable[..., None]) -> None:
+    rules(rule("a", "SCR_FLUSH_ASYNC", 1))
+    (found,) = derived(situation({"SCR_FLUSH_ASYNC": 0}, sources={"SCR_FLUSH_ASYNC": "user config"}))
+    assert found.overruled == "trials decide: it is a lever"
+
+
 def test_but_not_against_what_you_declare(rules: Callable[..., None]) -> None:
     rules(rule("a", "SCR_GROUP", "X", is_users_word=True))
     (found,) = derived(situation({"SCR_GROUP": "Z"}))
