@@ -12,7 +12,7 @@ $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/* native/
 	$(PYTHON) -c 'import sys; sys.exit("scrtune needs Python >= 3.10, this is " + sys.version) if sys.version_info < (3, 10) else None'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[mpich]'
+	$(BIN)/python -m pip install --quiet --editable '.[mpich,report]'
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from ..replay.reading.scan import Progress, read_table
-from ..replay.reenact.plan import FilePaths, Plan, PlanScope, ReenactError, make_plan
+from ..replay.reenact.plan import Plan, ReenactError
+from ..replay.reenact.recorded import FilePaths, PlanScope, make_plan
 from ..replay.reenact.run import Directories, write_again
 from ..replay.study import Run
 from ..scr_config.catalogue import coerce

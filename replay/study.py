@@ -126,23 +126,30 @@ class _RunTrace:
     def _flushes(self, groups: Sequence[Sequence[ThreadSpan]]) -> dict[int, _Times]:
         """Return, by checkpoint, the makespan of the slowest rank's background writes, and when all ended.
 
-        A write is one for the last checkpoint that its process had ended before the write's own end; those
-        that a saving thread makes within its own span are not in the background.
+        A write is one for the last checkpoint that its process had ended before the write's own end. Not in
+        the background is what a saving thread writes within its own span, and what another thread writes
+        within one of its process, unless that is nearer to its background writes before than to the span's
+        end: then it goes on with those.
         """
         ended: dict[_Process, list[tuple[float, int]]] = defaultdict(list)
-        busy: dict[JobThread, list[ThreadSpan]] = defaultdict(list)
+        spans: dict[_Process, list[ThreadSpan]] = defaultdict(list)
         for number, group in enumerate(groups, start=1):
             for span in group:
                 ended[span.pid].append((span.end_s, number))
-                busy[span.thread].append(span)
+                spans[span.pid].append(span)
         stretches: dict[tuple[_Process, int], _Times] = {}
-        for thread, write in _prefix_writes(self.table):
-            before = [each for each in ended.get(thread[:2], ()) if each[0] < write.end_s]
-            spans = busy.get(thread, ())
-            if not before or any(span.start_s <= write.start_s < span.end_s for span in spans):
+        background_s: dict[JobThread, float] = {}
+        for thread, write in sorted(_prefix_writes(self.table), key=lambda each: each[1].start_s):
+            process = thread[:2]
+            before = [each for each in ended[process] if each[0] < write.end_s]
+            around = [span for span in spans[process] if span.start_s <= write.start_s < span.end_s]
+            since_s = write.start_s - background_s.get(thread, float("-inf"))
+            is_within = any(since_s > span.end_s - write.end_s >= 0 for span in around)
+            if not before or is_within or any(span.thread == thread for span in around):
                 continue
+            background_s[thread] = write.end_s
             ended_s, number = max(before)
-            _widen(stretches, (thread[:2], number), max(ended_s, write.start_s), write.end_s)
+            _widen(stretches, (process, number), max(ended_s, write.start_s), write.end_s)
         found: dict[int, _Times] = {}
         for (_, number), (start_s, end_s) in stretches.items():
             longest_s, last_s = found.get(number, (0.0, 0.0))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -127,6 +128,7 @@ def study(options: StudyOptions) -> None:
     Checkpoint, cache and prefix seconds are of the thread (host, pid, tid) with the largest sum, for all
     alike.
     """
+    _check_extras(options)
     source = _source(options)
     base = options.base or source.base
     if base and base not in source.runs:
@@ -149,6 +151,17 @@ def study(options: StudyOptions) -> None:
     if progress.stop:
         click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _check_extras(options: StudyOptions) -> None:
+    """Raise click.UsageError where a library is missing, before anything is read."""
+    for option_name, path, library, name in (
+        ("--html", options.html, "jinja2", "report"),
+        ("--parquet", options.parquet, "pyarrow", "frames"),
+    ):
+        if path is not None:
+            with extra(f"{option_name} needs", name):
+                import_module(library)
 
 
 def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Study:
@@ -305,14 +318,14 @@ def csv_text(found: Study) -> str:
 
 
 def _write_parquet(runs: Sequence[Run], path: Path) -> None:
-    with extra("--parquet needs", "frames"):
-        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    from pyarrow import parquet  # noqa: PLC0415 - an extra
+
     parquet.write_table(to_arrow(access_rows(runs)), path)
 
 
 def _write_page(found: Study, path: Path) -> None:
     from importlib.metadata import version  # noqa: PLC0415 - it loads the email package
 
-    with extra("--html needs", "report"):
-        from ..html.study import study_page  # noqa: PLC0415 - an extra
+    from ..html.study import study_page  # noqa: PLC0415 - an extra
+
     path.write_text(study_page(found, version=version("scrtune")), encoding="utf-8")

@@ -9,14 +9,19 @@ checkpoint lies: DLIO's `checkpoint_folder` is not used. A load reads the newest
 which SCR finds when the job begins: of those that this run writes none is read back, so ask for none
 (``$OF.num_checkpoints_read=0``).
 
-DLIO opens DFTracer's log by itself, in its output folder, for the files below its `checkpoint_folder`. With
-SCR's cache as that (``$OF.checkpoint_folder=$SCR_CACHE_BASE``), `scrtune replay` has the access sizes.
+DLIO opens DFTracer's log by itself, in its output folder, for the files below its `checkpoint_folder`: name a
+directory that has SCR's cache and prefix directory below it, and `scrtune replay` and `scrtune study` see
+what is written to both.
 """
 
 from dlio_benchmark.checkpointing.pytorch_checkpointing import PyTorchCheckpointing
+from dlio_benchmark.common.constants import MODULE_CHECKPOINT
+from dlio_benchmark.utils.utility import Profile
 
 from scrtune.client.engine import OutputFlags  # absolute: an example shows what a user writes
 from scrtune.client.session import Session
+
+profile = Profile(MODULE_CHECKPOINT)
 
 
 class SessionCheckpointing(PyTorchCheckpointing):  # type: ignore[misc]
@@ -39,6 +44,7 @@ class SessionCheckpointing(PyTorchCheckpointing):  # type: ignore[misc]
         """Return where SCR wants a file of this checkpoint, to write or to read it."""
         return self._session.route_file(f"{suffix}.{self.ext}")
 
+    @profile.log  # type: ignore[untyped-decorator] # with SCR's part in it: encoding, and a flush that blocks
     def save_checkpoint(self, epoch: int, step_number: int) -> None:
         """Write one checkpoint: all ranks take part, also those without a file in it."""
         self._session.start_output(_name(epoch, step_number), OutputFlags.CHECKPOINT)
@@ -51,6 +57,7 @@ class SessionCheckpointing(PyTorchCheckpointing):  # type: ignore[misc]
         finally:
             self._session.complete_output(valid)
 
+    @profile.log  # type: ignore[untyped-decorator]
     def load_checkpoint(self, epoch: int, step_number: int) -> None:
         """Read the newest checkpoint of an earlier run that every rank can read, if there is one."""
         while (name := self._session.have_restart()) is not None:

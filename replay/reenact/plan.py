@@ -1,25 +1,6 @@
-"""What a re-enactment writes: for each rank its files in their order, their writes, and the pauses between.
-
-Pure: made of a table by files, which :func:`scrtune.replay.reading.scan.read_table` reads.
-"""
-
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import cycle, islice, pairwise
-from pathlib import PurePosixPath
+"""What a re-enactment writes: each rank's files in their order, their writes, and the pauses."""
 
 import msgspec
-
-from ...intents.events import Operation, Tier
-from ...intents.trace.digest import Tiers
-from ..study import Run, study
-from ..study_rows import CheckpointRow
-from ..table import TraceTable
-
-_NS = 1e9
-
-Process = tuple[str, int]
-"""Host and pid."""
 
 
 class ReenactError(ValueError):
@@ -27,12 +8,16 @@ class ReenactError(ValueError):
 
 
 class PlannedFile(msgspec.Struct, frozen=True, array_like=True):
-    """A file of a rank: after a pause, `writes` of (bytes, calls), and a sync if the recorded one had any."""
+    """A file of a rank: after a pause, `writes` of (bytes, calls), and a sync if the recorded one had any.
+
+    `idle_s` is how long something else is done between these.
+    """
 
     name: str
     pause_s: float
     writes: tuple[tuple[int, int], ...]
     is_synced: bool = False
+    idle_s: float = 0.0
 
     @property
     def bytes(self) -> int:
@@ -70,146 +55,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def pause_s(self) -> float:
         """Seconds that it takes at least: pauses between checkpoints, and of the slowest rank within."""
         return sum(
-            each.think_s + max(sum(file.pause_s for file in files) for files in each.ranks)
+            each.think_s + max(sum(file.pause_s + file.idle_s for file in files) for files in each.ranks)
             for each in self.checkpoints
         )
-
-
-class PlanScope(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a run is written again. `scale` multiplies bytes and pauses; `ranks` is the most."""
-
-    ranks: int
-    checkpoints: int = 6
-    scale: float = 1.0
-
-
-class FilePaths:
-    """The place of a path: its tier, and within a tier the path itself (SCR's own files apart)."""
-
-    def __init__(self, tiers: Mapping[str, str]) -> None:
-        self._tiers = Tiers(tiers)
-
-    def of(self, path: str) -> str:
-        """Return the place of `path`."""
-        tier, is_scr = self._tiers.find(path)
-        return f"{tier}/" if tier == Tier.OTHER or is_scr else f"{tier}/{path}"
-
-
-class _RecordedFile(msgspec.Struct):
-    """The calls of one process on a file: when, for how long, and of which sizes its writes were."""
-
-    process: Process
-    tier: str
-    path: str
-    start_s: float = float("inf")
-    end_s: float = 0.0
-    busy_s: float = 0.0
-    is_synced: bool = False
-    writes: list[tuple[float, int, int]] = []
-    """When they began, their bytes and their number."""
-    shares: int = 1
-    """The checkpoints that it was written in: each has its share."""
-
-
-_Files = dict[Process, list[_RecordedFile]]
-
-
-def make_plan(table: TraceTable, scope: PlanScope) -> Plan:
-    """Return the plan of a resolved table. Raises ReenactError."""
-    rows = study([Run(name="recorded", table=table)]).checkpoints
-    written = [(row, files) for row, files in zip(rows, _in_checkpoints(table, rows), strict=True) if files]
-    if not written:
-        raise ReenactError(
-            "its traces show no checkpoint with files in a tier: name their directory as prefix or cache"
-        )
-    processes = sorted({process for _, files in written for process in files})
-    ranks = max(1, min(scope.ranks, len(processes)))
-    chosen = [processes[rank * len(processes) // ranks] for rank in range(ranks)]
-    thinks_s = [
-        max(0.0, after.start_s - row.start_s - row.wall_s) for (row, _), (after, _) in pairwise(written)
-    ]
-    planned = [
-        PlannedCheckpoint(
-            think_s=think_s * scope.scale,
-            ranks=tuple(
-                tuple(_planned(files.get(process, ()), row.start_s, scope.scale)) for process in chosen
-            ),
-        )
-        # the first comes as late as the second: it may follow the last
-        for (row, files), think_s in zip(written, [*thinks_s[:1], *thinks_s] or [0.0], strict=True)
-    ]
-    return Plan(
-        checkpoints=tuple(islice(cycle(planned), scope.checkpoints)),
-        ranks=ranks,
-        recorded_ranks=len(processes),
-        nodes=len({host for host, _ in chosen}),
-        scale=scope.scale,
-    )
-
-
-def _in_checkpoints(table: TraceTable, rows: Sequence[CheckpointRow]) -> list[_Files]:
-    """Return the files of each checkpoint by process.
-
-    Where some are in the cache those are the application's: what is below the prefix directory are copies.
-    """
-    found: list[_Files] = [{} for _ in rows]
-    starts_s = [row.start_s for row in rows]
-    ends_s = [row.start_s + row.wall_s for row in rows]
-    for file in _recorded(table):
-        inside = range(bisect_left(ends_s, file.start_s), bisect_right(starts_s, file.end_s))
-        file.shares = len(inside)
-        for number in inside:
-            found[number].setdefault(file.process, []).append(file)
-    return [_of_the_application(files) for files in found]
-
-
-def _of_the_application(files: _Files) -> _Files:
-    if not any(file.tier == Tier.CACHE for each in files.values() for file in each):
-        return files
-    cached = {process: [file for file in each if file.tier == Tier.CACHE] for process, each in files.items()}
-    return {process: each for process, each in cached.items() if each}
-
-
-def _recorded(table: TraceTable) -> list[_RecordedFile]:
-    """Return the files that a process wrote to; a file that several wrote is one of each."""
-    files: dict[tuple[Process, str], _RecordedFile] = {}
-    for key, amount in table.accesses.items():
-        if not key.file_class or key.tier == Tier.OTHER:
-            continue
-        process = key.thread.host, key.thread.pid
-        file = files.setdefault((process, key.file_class), _RecordedFile(process, key.tier, key.file_class))
-        file.busy_s += amount.duration_ns / _NS
-        file.start_s = min(file.start_s, amount.start_ns / _NS)
-        file.end_s = max(file.end_s, amount.end_ns / _NS)
-        file.is_synced |= key.operation == Operation.SYNC
-        if key.operation == Operation.WRITE and amount.bytes:
-            file.writes.append((amount.start_ns / _NS, amount.bytes, amount.calls))
-    return [file for file in files.values() if file.writes]
-
-
-def _planned(files: Sequence[_RecordedFile], start_s: float, scale: float) -> Iterator[PlannedFile]:
-    """Yield the files of a rank in the order of their first calls; the checkpoint began at `start_s`."""
-    at_s = start_s
-    for number, file in enumerate(sorted(files, key=lambda file: file.start_s)):
-        waited_s = max(0.0, file.start_s - at_s) + max(0.0, file.end_s - file.start_s - file.busy_s)
-        at_s = max(at_s, file.end_s)
-        part = scale / file.shares
-        yield PlannedFile(
-            name=f"{number}-{PurePosixPath(file.path).name}",
-            pause_s=waited_s * scale if file.shares == 1 else 0.0,
-            writes=tuple(
-                write
-                for _, total, calls in sorted(file.writes)
-                for write in _divided(round(total * part), round(calls * part))
-            ),
-            is_synced=file.is_synced,
-        )
-
-
-def _divided(total: int, calls: int) -> Iterator[tuple[int, int]]:
-    """Yield (bytes, calls) of `calls` writes of `total` bytes, the last of which has the rest."""
-    calls = max(1, calls)
-    size, rest = divmod(max(1, total), calls)
-    if size and calls > 1:
-        yield size, calls - 1
-    yield size + rest, 1

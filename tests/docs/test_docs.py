@@ -33,3 +33,11 @@ def test_every_module_that_the_map_names_is_there() -> None:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
     for name in re.findall(r"`([a-z_0-9]+\.(?:py|c|h|json))`", text):
         assert next(root.glob(f"[!.b]*/**/{name}"), None) or (root / name).exists(), name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_import_that_a_page_shows_is_possible(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in re.findall(r"^(?:from|import) scrtune.*", block, re.MULTILINE):
+            exec(line)  # noqa: S102 - a line of our own

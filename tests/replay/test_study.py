@@ -86,6 +86,18 @@ def test_a_flush_that_begins_before_its_checkpoint_ends_is_of_that_checkpoint() 
     assert [row.flush_s for row in found.checkpoints] == [None, pytest.approx(9.5), 1.0]
 
 
+def test_what_a_flush_writes_before_its_checkpoint_ends_is_not_of_the_one_before() -> None:
+    flushes = [(2.0, 3.0), (11.8, 11.9), (11.9, 13.0), (21.7, 21.8), (21.8, 21.9)]
+    found = study([Run(name="a", table=table_of([(1.0, 2.0), (11.0, 12.0), (21.0, 22.0)], flushes))])
+    assert [row.flush_s for row in found.checkpoints] == [1.0, 1.0, None], "the last one's blocked"
+
+
+def test_a_flush_may_go_on_within_the_next_checkpoint() -> None:
+    flushes = [(2.0, 11.1), (11.1, 11.3), (11.3, 11.4)]
+    found = study([Run(name="a", table=table_of([(1.0, 2.0), (11.0, 12.0)], flushes))])
+    assert [row.flush_s for row in found.checkpoints] == [pytest.approx(9.4), None]
+
+
 def test_what_a_saving_thread_writes_within_its_spans_is_no_flush() -> None:
     table = table_of([(1.0, 2.0), (11.0, 12.0)])
     key = ActivityKey("prefix", "write", SAVER, 11)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -133,6 +134,17 @@ def test_one_run_alone_has_no_table_of_differences_and_no_note_of_them(
     assert "Means against" not in shown
     assert "Intervals are over" not in shown
     assert "settings" not in shown
+
+
+@pytest.mark.parametrize("missing", [("html", "jinja2", "report"), ("parquet", "pyarrow", "frames")])
+def test_a_library_that_is_missing_is_said_before_anything_is_read(
+    scrtune: Scrtune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, str, str]
+) -> None:
+    form, library, extra = missing
+    monkeypatch.setitem(sys.modules, library, None)
+    found = scrtune("study", "a=not-there", f"--{form}", tmp_path / "out")
+    assert found.exit_code == 2
+    assert f"--{form} needs {library}: pip install 'scrtune[{extra}]'" in found.stderr
 
 
 def test_a_page_that_cannot_be_written_does_not_cost_the_table(

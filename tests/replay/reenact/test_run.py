@@ -12,6 +12,7 @@ from scrtune.replay.reenact.run import Directories, write_again
 from scrtune.replay.study import Run, study
 
 CACHED = {"SCR_CACHE_BYPASS": "0", "SCR_CACHE_SIZE": "2", "SCR_FLUSH": "1"}
+WRITES = ((64, 1), (40_000, 3))
 PLAN = Plan(
     checkpoints=2
     * (
@@ -19,7 +20,9 @@ PLAN = Plan(
             think_s=0.01,
             ranks=tuple(
                 (
-                    PlannedFile(f"0-model-{rank}.pt", 0.01, ((64, 1), (40_000, 3)), is_synced=True),
+                    PlannedFile(
+                        f"0-model-{rank}.pt", 0.01, ((64, 1), (40_000, 3)), is_synced=True, idle_s=0.02
+                    ),
                     PlannedFile(f"1-state-{rank}.json", 0.0, ((10, 1),)),
                 )
                 for rank in range(2)
@@ -67,6 +70,7 @@ def test_what_was_written_is_a_run_of_a_study(
     assert classes["model.pt", "write"] == 4 * 4
     assert classes["model.pt", "sync"] == 4
     assert [each.step for each in found.checkpoints] == [0, 1]
+    assert all(each.seconds >= 0.03 for each in found.checkpoints), "a pause, and what is done between calls"
     assert left(places) == []
 
 

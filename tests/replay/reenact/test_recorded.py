@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.replay.reading.scan import read_table
-from scrtune.replay.reenact.plan import (
-    FilePaths,
-    Plan,
-    PlanScope,
-    ReenactError,
-    make_plan,
-)
+from scrtune.replay.reenact.plan import Plan, ReenactError
+from scrtune.replay.reenact.recorded import FilePaths, PlanScope, make_plan
 
 START_US = 1_700_000_000_000_000
 TIERS = {"/p": "prefix", "/c": "cache"}
@@ -102,6 +97,92 @@ def test_of_a_file_that_is_written_over_again_each_checkpoint_has_its_share(tmp_
     ]
     plan = plan_of(tmp_path, events, checkpoints=4)
     assert [checkpoint.bytes for checkpoint in plan.checkpoints] == [4096] * 4
+
+
+def pauses_ms(tmp_path: Path, events: Iterable[Mapping[str, Any]]) -> list[list[int]]:
+    """The pauses of each rank before and within its files, in the first checkpoint."""
+    (checkpoint,) = plan_of(tmp_path, events, checkpoints=1).checkpoints
+    return [
+        [round(1000 * pause_s) for file in files for pause_s in (file.pause_s, file.idle_s)]
+        for files in checkpoint.ranks
+    ]
+
+
+def test_a_rank_that_came_late_pauses_no_longer(tmp_path: Path) -> None:
+    events = [
+        each
+        for pid, late_ms in ((10, 0), (11, 60))
+        for each in (
+            event(pid, "save_checkpoint", late_ms, 100, step=1),
+            write(pid, f"/p/{pid}", late_ms + 10, 100),
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[10, 0], [10, 0]]
+
+
+def test_the_next_checkpoint_of_a_fast_rank_is_none_of_a_slow_one_s(tmp_path: Path) -> None:
+    events = [
+        each
+        for pid, took_ms in ((10, 100), (11, 180))
+        for step, at_ms in ((0, 0), (1, took_ms + 20))
+        for each in (
+            event(pid, "save_checkpoint", at_ms, took_ms, step=step),
+            write(pid, f"/p/{step}/{pid}", at_ms + 10, 100),
+        )
+    ]
+    plan = plan_of(tmp_path, events)
+    assert [[len(files) for files in each.ranks] for each in plan.checkpoints] == [[1, 1], [1, 1]]
+    assert plan.bytes == 4 * 100
+
+
+def test_between_the_spans_of_a_checkpoint_nothing_pauses(tmp_path: Path) -> None:
+    events = [
+        event(10, "save_model", 0, 100, step=1),
+        write(10, "/p/model", 10, 100, took_ms=80),
+        event(10, "save_optimizer", 5000, 100, step=1),
+        write(10, "/p/optimizer", 5020, 100, took_ms=80),
+    ]
+    assert pauses_ms(tmp_path, events) == [[10, 0, 30, 0]], "what was left of the first span, too"
+
+
+def test_a_span_without_any_length_is_one(tmp_path: Path) -> None:
+    events = [event(10, "save_checkpoint", 0, 0, step=1), write(10, "/p/a", 0, 100, took_ms=5)]
+    assert pauses_ms(tmp_path, events) == [[0, 0]]
+
+
+def test_files_that_are_written_by_turns_take_no_longer_than_they_did(tmp_path: Path) -> None:
+    events = [event(10, "save_checkpoint", 0, 1000)]
+    events += [write(10, f"/p/{turn % 2}", 100 * turn + 20, 100, took_ms=80) for turn in range(10)]
+    assert sum(pauses_ms(tmp_path, events)[0]) == pytest.approx(10 * 20, abs=1)
+
+
+def test_what_scr_does_with_files_in_the_cache_is_no_pause(tmp_path: Path) -> None:
+    events = [
+        each
+        for step in range(3)
+        for each in (
+            event(10, "save_checkpoint", 1000 * step, 500, step=step),
+            write(10, f"/c/{step}/a", 1000 * step + 100, 100, took_ms=10),
+            write(10, f"/c/{step}/b", 1000 * step + 150, 100, took_ms=10),
+            event(10, "read", 1000 * step + 300, 10, fname=f"/c/{step}/a", ret=100),  # to encode it
+            event(10, "unlink", 1000 * step + 1050, 10, fname=f"/c/{step}/a", ret=0),  # as the next begins
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[0, 0, 40, 0]]
+    assert plan_of(tmp_path, events).bytes == 2 * 200
+
+
+def test_a_file_of_all_checkpoints_leaves_others_their_pauses(tmp_path: Path) -> None:
+    events = [
+        each
+        for step in range(2)
+        for each in (
+            event(10, "save_checkpoint", 1000 * step, 100),
+            write(10, "/p/latest", 1000 * step, 100, took_ms=10),
+            write(10, f"/p/{step}", 1000 * step + 50, 100, took_ms=10),
+        )
+    ]
+    assert pauses_ms(tmp_path, events) == [[0, 0, 40, 0]]
 
 
 def test_without_spans_bursts_of_writes_are_written_again(tmp_path: Path) -> None:
