@@ -181,6 +181,17 @@ def real_daemon(tmp_path: Path) -> Iterator[RealDaemon]:
 
 
 @pytest.fixture
+def system_conf(tmp_path: Path) -> Path:
+    """Where the system's config file of an SCR in tmp_path/bin lies; it is not there yet."""
+    program = tmp_path / "bin" / "scr_index"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    return tmp_path / "etc" / "scr.conf"
+
+
+@pytest.fixture
 def wait_until() -> Callable[[Callable[[], object]], None]:
     """Bounded waiting."""
     return until

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import zmq
@@ -22,11 +21,6 @@ StartDaemon = Callable[[], "zmq.Socket[bytes]"]
 
 def step(number: int) -> StepCompleted:
     return StepCompleted(step=number, start_s=1.0, end_s=2.0)
-
-
-@pytest.fixture
-def endpoint(tmp_path: Path) -> str:
-    return f"ipc://{tmp_path / 'events.sock'}"
 
 
 @pytest.fixture

@@ -20,17 +20,6 @@ from scrtune.daemon.launch.environment import (
 LIBRARY = Path("/lib/libscrtune.so")
 
 
-@pytest.fixture
-def system_conf(tmp_path: Path) -> Path:
-    """Where the system's config file of an SCR in tmp_path/bin lies; it is not there yet."""
-    program = tmp_path / "bin" / "scr_index"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    (tmp_path / "etc").mkdir()
-    return tmp_path / "etc" / "scr.conf"
-
-
 def traced(tmp_path: Path, user_conf: str = "", **variables: str) -> set[str]:
     """The directories that DFTracer is told."""
     (tmp_path / "user.conf").write_text(user_conf)

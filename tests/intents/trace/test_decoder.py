@@ -1,9 +1,6 @@
 """What real DFTracer traces say, and the shapes of line that are not among them."""
 
-import gzip
-import json
 from collections import Counter
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,15 +14,10 @@ from scrtune.intents.trace.decoder import TraceDecoder
 from scrtune.intents.trace.digest import MAX_SIZES, content_of
 from scrtune.intents.trace.names import MAX_NAMES, MAX_PROCESSES
 
-TRACES = Path(__file__).parents[2] / "data" / "traces"
-TIERS = {"/scratch/study/data": "prefix"}
+from ...support.trace_lines import HASH, TIERS, TRACES, content, explain, line
+
 CONTENT_TIERS = {"/prefix": "prefix"}
 WRITES_OF_ONE_RANK = {320: 27, 30_000: 12, 300_000: 3, 2_000_000: 3}  # of the application traced in gen4
-
-
-def content(path: Path) -> bytes:
-    raw = path.read_bytes()
-    return gzip.decompress(raw) if path.suffix == ".gz" else raw
 
 
 def files_of(folder: str) -> dict[str, bytes]:
@@ -52,27 +44,6 @@ def digest_of_folder(folder: str, tiers: dict[str, str] = TIERS) -> TraceDigest:
 
 def access(taken: TraceDigest, op: str, tier: str = "prefix") -> Access:
     return next(access for access in taken.accesses if (access.tier, access.op) == (tier, op))
-
-
-def line(name: str = "write", **changes: Any) -> bytes:
-    """A line of generation 4; `changes` replace fields, those of `args` are added to its arguments."""
-    args = {"hhash": "aa", "fhash": "f1", "ret": 8, **changes.pop("args", {})}
-    fields = {
-        "name": name,
-        "cat": "POSIX",
-        "pid": 7,
-        "tid": 7,
-        "ts": 1_700_000_000_000_000,
-        "dur": 5,
-        "ph": 1,
-    }
-    return json.dumps({**fields, "args": args, **changes}).encode() + b"\n"
-
-
-def explain(value: int | str, path: str, kind: str = "FH", **changes: Any) -> bytes:
-    fields = {"name": kind, "cat": "dftracer", "pid": 7, "tid": 7, "ph": 4}
-    args = {"hhash": "aa", "name": path, "value": value}
-    return json.dumps({**fields, "args": args, **changes}).encode() + b"\n"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +135,7 @@ def test_aggregated_accesses_of_one_size_have_that_size() -> None:
         "dur_sum": 30,
         "dur_max": 12,
     }
-    taken = digest_of(explain("f1", "/scratch/study/data/a"), line(ph=3, args=sums), line(ph="C", args=sums))
+    taken = digest_of(explain(HASH, "/scratch/study/data/a"), line(ph=3, args=sums), line(ph="C", args=sums))
     writes = access(taken, "write")
     assert (writes.count, writes.bytes, writes.sizes) == (6, 48, {8: 6})
     assert writes.seconds[8] == pytest.approx(60e-6)
@@ -251,7 +222,7 @@ def test_a_generation_1_hash_that_collides_counts_for_the_file_explained_last() 
 
 def test_a_merged_trace_of_dftracer_utils_has_hashes_without_a_process() -> None:
     merged = (
-        b'[\n{"name":"FH","ph":4,"args":{"name":"/scratch/study/data/a","value":"f1"}},\n'
+        b'[\n{"name":"FH","ph":4,"args":{"name":"/scratch/study/data/a","value":"00000000000000f1"}},\n'
         b'{"name":"CM","ph":4,"args":{"name":"time_metric","value":"NS"}},\n'
     )
     taken = digest_of(merged + line(ts=1_700_000_000_000_000_000).rstrip() + b",\n]\n")
@@ -266,7 +237,7 @@ def test_a_hash_may_be_explained_by_another_file_and_later() -> None:
     early = decoder.take()
     assert early is not None
     assert (early.events, early.accesses) == (3, ())
-    decoder.feed(explain("f1", "/scratch/study/data/a"), "parent")
+    decoder.feed(explain(HASH, "/scratch/study/data/a"), "parent")
     late = decoder.take()
     assert late is not None
     assert access(late, "write").sizes == {8: 3}
@@ -317,12 +288,12 @@ def test_nothing_fed_is_nothing_taken() -> None:
 )
 def test_the_tier_of_a_path(path: str, tier: str) -> None:
     tiers = {"/prefix/": "prefix", "/cache/job": "cache", "/prefix/cache": "cache"}
-    assert digest_of(explain("f1", path) + line(), tiers=tiers).accesses[0].tier == tier
+    assert digest_of(explain(HASH, path) + line(), tiers=tiers).accesses[0].tier == tier
 
 
 def test_tiers_learnt_later_hold_for_files_explained_before() -> None:
     decoder = TraceDecoder()
-    decoder.feed(explain("f1", "/scratch/study/data/a"))
+    decoder.feed(explain(HASH, "/scratch/study/data/a"))
     assert decoder.take() is not None
     decoder.feed(line())
     decoder.set_tiers(TIERS)
@@ -332,7 +303,7 @@ def test_tiers_learnt_later_hold_for_files_explained_before() -> None:
 
 
 def test_failed_calls_count_but_move_no_bytes() -> None:
-    taken = digest_of(explain("f1", "/scratch/study/data/a") + line(args={"ret": -1}) + line())
+    taken = digest_of(explain(HASH, "/scratch/study/data/a") + line(args={"ret": -1}) + line())
     writes = access(taken, "write")
     assert (writes.count, writes.bytes, writes.sizes) == (2, 8, {8: 1})
 
@@ -491,7 +462,7 @@ def test_a_digest_survives_the_journal() -> None:
 )
 def test_what_a_file_holds_is_told_by_its_name_alone(name: str, content: str) -> None:
     assert content_of(name) == content
-    taken = digest_of(explain("f1", f"/prefix/model/{name or 'x'}") + line(), tiers=CONTENT_TIERS)
+    taken = digest_of(explain(HASH, f"/prefix/model/{name or 'x'}") + line(), tiers=CONTENT_TIERS)
     found = access(taken, "write")
     assert (found.tier, found.content) == ("prefix", content)
 
