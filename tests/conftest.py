@@ -155,11 +155,11 @@ class RealDaemon:
         shutil.rmtree(self.paths.trace_directory.parent, ignore_errors=True)
 
 
-def until(happened: Callable[[], object]) -> None:
+def until(happened: Callable[[], object], what: str = "it", limit_s: float = PATIENCE_S) -> None:
     """Wait until it happens; a test that waits in vain fails."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + limit_s
     while not happened():
-        assert time.monotonic() < deadline_s, "it did not happen"
+        assert time.monotonic() < deadline_s, f"{what}: not within {limit_s:.0f} s"
         time.sleep(0.01)
 
 
