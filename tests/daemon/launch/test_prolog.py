@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.launch.run import job_paths
-from scrtune.daemon.launch.slurm import in_allocation
+from scrtune.daemon.launch.slurm import in_allocation, prolog_text
 
 from ...conftest import until
 from .place import Place

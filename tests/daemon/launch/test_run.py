@@ -14,6 +14,7 @@ from scrtune.daemon.memory import Memory, kind_of, memory_directory
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event, KnowledgeRecalled, SettingsObserved
 from scrtune.intents.tune.knowledge import Knowledge
+from scrtune.scr_config.decision import decision_text
 
 from ...conftest import until
 from .place import APPLICATION, HOLD, Place, text_of
