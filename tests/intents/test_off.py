@@ -83,10 +83,10 @@ def test_off_always_ends_at_the_users_own_settings(
     assert tuner.trying is None
     levers = {name: value for name, value in tuner.baseline.items() if name.startswith("SCRTUNE_")}
     assert {**tuner.settings, **advice.at_launch, **levers} == {**tuner.baseline, **tuner.later}
-    in_force = {**job._own, **advice.settings}
+    in_force = job.in_force
     assert all(in_force[name] == tuner.baseline[name] for name in REAL if not tuner.mutability.is_fixed(name))
     job.relaunch()
-    at_last = {**job._own, **job.pipeline.advice.settings}
+    at_last = job.in_force
     assert {name: at_last[name] for name in DEFAULTS} == {
         **{name: tuner.baseline[name] for name in DEFAULTS},
         **tuner.later,

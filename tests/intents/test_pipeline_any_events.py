@@ -17,6 +17,7 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
+from scrtune.intents.counters import EventFilter
 from scrtune.intents.effects import Advice, RewriteConfig
 from scrtune.intents.events import (
     Access,
@@ -160,17 +161,24 @@ def test_before_the_job_says_what_it_runs_under_costs_are_kept_and_nothing_is_tu
     assert pipeline.account(T0 + 2).checkpoints == 1
 
 
+def test_an_event_that_comes_twice_is_known_by_the_last_thousand() -> None:
+    events = [StepCompleted(step=number, start_s=T0, end_s=T0 + 1) for number in range(1025)]
+    seen = EventFilter()
+    assert [seen.problem(event, T0 + 1) for event in events] == [None] * 1025
+    assert seen.problem(events[-1], T0 + 1) is not None
+    assert seen.problem(events[0], T0 + 1) is None
+
+
 def test_memory_is_bounded_however_long_the_job() -> None:
     job = Job(CACHED, tuning=False, recommend=False)
     job.pipeline.costs[:] = [job.checkpoints(1).pipeline.costs[-1]] * 10_000
-    for number in range(3000):
+    for number in range(1400):
         job.checkpoint()
         job.journal.clear()
         job.pipeline.handle(
             TraceDigest(processes=tuple(("n", 50 * number + pid) for pid in range(50))), job.now
         )
     assert len(job.pipeline.costs) == 10_000
-    assert len(job.pipeline._filter._seen) == 1024
     assert len(job.pipeline.observers.workflow.processes) <= 65_536 + 50
 
 
