@@ -172,7 +172,7 @@ def test_senders_without_end_take_bounded_room_and_do_not_displace_a_busy_one() 
     def fed() -> Ingest:
         ingest = Ingest()
         taken(ingest, envelope(0, "busy"))
-        for number in range(20_000):
+        for number in range(8_000):
             for sender in (f"s{number}", "s" * 10_000 + str(number)):
                 told = taken(ingest, envelope(number, sender, dropped=1))
                 lost.update(event.source for event in told if isinstance(event, EventsLost))

@@ -305,7 +305,7 @@ def write(sizes):
     gate.close()
     gate.deliver()
 write(range(1, 101))
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 60
 while not go.exists() and time.monotonic() < deadline:
     time.sleep(0.005)
 write(range(101, 201))

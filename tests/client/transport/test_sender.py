@@ -14,7 +14,7 @@ from scrtune.client.transport import wire
 from scrtune.client.transport.sender import Emitter
 from scrtune.goodput.events import StepCompleted
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 60_000
 
 StartDaemon = Callable[[], "zmq.Socket[bytes]"]
 
@@ -203,7 +203,7 @@ def test_without_a_daemon_the_application_ends_as_ever(endpoint: str, end: str) 
         check=True,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert done.stdout.split()[0] == "10000"
@@ -237,6 +237,6 @@ def test_an_emitter_that_is_garbage_in_a_cycle_is_collected_without_waiting(endp
         check=True,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
     )
     assert done.stderr == ""
