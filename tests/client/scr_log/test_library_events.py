@@ -170,6 +170,22 @@ def _start(flush: FlushCompleted) -> float:
     return flush.start_s
 
 
+def asked(at: float, until: float, **answer: bool) -> dict[str, object]:
+    return {"type": "asked", "began_s": T0 + at, "ended_s": T0 + until, **answer}
+
+
+def written(dataset: int, at: float, until: float) -> dict[str, object]:
+    times = {"entered_s": T0 + at, "opened_s": T0 + at, "closing_s": T0 + until, "closed_s": T0 + until}
+    return {"type": "output", "dataset": dataset, "name": "c", "checkpoint": True, "valid": True, **times}
+
+
+def events_of(path: Path, *lines: dict[str, object]) -> list[Event]:
+    """What the library's lines of a run of T0 make."""
+    started = {"type": "started", "time_s": T0, "cwd": str(path.parent)}
+    path.write_text("".join(json.dumps(each) + "\n" for each in ({**started, **lines[0]}, *lines[1:])))
+    return LibraryEvents(path, {}).take()
+
+
 class TestLibraryLines:
     """What else the library says."""
 
@@ -178,61 +194,33 @@ class TestLibraryLines:
         return tmp_path / "library.events"
 
     def test_an_application_that_reports_its_steps_has_no_others(self, path: Path) -> None:
-        asked = [{"type": "asked", "began_s": T0 + at, "ended_s": T0 + at + 0.5} for at in (2, 9)]
         step = {"type": "step", "step": 17, "start_s": T0 + 3, "end_s": T0 + 5}
-        times = {"entered_s": T0 + 7, "opened_s": T0 + 7, "closing_s": T0 + 8, "closed_s": T0 + 8}
-        output = {"type": "output", "dataset": 5, "name": "c5", "checkpoint": True, "valid": True, **times}
-        started = {"type": "started", "time_s": T0, "cwd": str(path.parent)}
-        lines = [started, asked[0], step, output, asked[1]]
-        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        steps = [each for each in LibraryEvents(path, {}).take() if isinstance(each, StepCompleted)]
-        assert steps == [StepCompleted(step=17, start_s=T0 + 3, end_s=T0 + 5, writer="rank0")]
+        events = events_of(path, {}, asked(2, 2.5), step, written(5, 7, 8), asked(9, 9.5))
+        assert only(StepCompleted, events) == [
+            StepCompleted(step=17, start_s=T0 + 3, end_s=T0 + 5, writer="rank0")
+        ]
 
     def test_an_application_that_asks_in_each_turn_of_its_loop_has_a_step_for_each(self, path: Path) -> None:
         """Before the first output it is not known behind which dataset the run goes on: steps wait for it."""
-        asked = [{"type": "asked", "began_s": T0 + at, "ended_s": T0 + at + 0.5} for at in (2, 4, 6)]
-        times = {"entered_s": T0 + 7, "opened_s": T0 + 7, "closing_s": T0 + 8, "closed_s": T0 + 8}
-        output = {"type": "output", "dataset": 5, "name": "c5", "checkpoint": True, "valid": True, **times}
-        later = {"type": "asked", "began_s": T0 + 9, "ended_s": T0 + 9.1}
-        lines = [{"type": "started", "time_s": T0, "cwd": str(path.parent)}, *asked, output, later]
-        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        steps = [each for each in LibraryEvents(path, {}).take() if isinstance(each, StepCompleted)]
-        assert [(each.start_s - T0, each.end_s - T0) for each in steps] == [
-            (0, 2),
-            (2.5, 4),
-            (4.5, 6),
-            (8, 9),
-        ]
+        turns = [asked(at, at + 0.5) for at in (2, 4, 6)]
+        steps = only(StepCompleted, events_of(path, {}, *turns, written(5, 7, 8), asked(9, 9.1)))
+        spans = [(each.start_s - T0, each.end_s - T0) for each in steps]
+        assert spans == [(0, 2), (2.5, 4), (4.5, 6), (8, 9)]
         assert [divmod(each.step, 1 << 20) for each in steps] == [(4, 1), (4, 2), (4, 3), (5, 1)]
 
     def test_an_output_is_due_when_scr_has_just_said_so(self, path: Path) -> None:
-        def asked(at: float, **answer: bool) -> dict[str, object]:
-            return {"type": "asked", "began_s": T0 + at, "ended_s": T0 + at, **answer}
-
-        def output(at: float) -> dict[str, object]:
-            times = {"entered_s": T0 + at, "opened_s": T0 + at, "closing_s": T0 + at, "closed_s": T0 + at}
-            return {
-                "type": "output",
-                "dataset": int(at),
-                "name": "c",
-                "checkpoint": True,
-                "valid": True,
-                **times,
-            }
-
-        lines = [
-            {"type": "started", "time_s": T0, "cwd": str(path.parent)},
-            *(asked(1, due=False), asked(2, due=True), output(3), output(4)),
-            *(asked(5, due=True), asked(6, due=False), output(7)),
-            *(asked(8), output(9)),  # a library of before
-        ]
-        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        outputs = [each for each in LibraryEvents(path, {}).take() if isinstance(each, OutputCompleted)]
-        assert [each.due for each in outputs] == [True, False, False, False]
+        events = events_of(
+            path,
+            {},
+            *(asked(1, 1, due=False), asked(2, 2, due=True), written(3, 3, 3), written(4, 4, 4)),
+            *(asked(5, 5, due=True), asked(6, 6, due=False), written(7, 7, 7)),
+            *(asked(8, 8), written(9, 9, 9)),  # a library of before
+        )
+        assert [each.due for each in only(OutputCompleted, events)] == [True, False, False, False]
 
     def test_a_refused_decision_and_a_restart(self, path: Path) -> None:
-        lines = [
-            {"type": "started", "time_s": T0, "prefix": "p", "cwd": str(path.parent)},
+        lines: tuple[dict[str, object], ...] = (
+            {"prefix": "p"},
             {"type": "restart", "name": "c4", "valid": True, "entered_s": T0 + 1, "closed_s": T0 + 2.5},
             {"type": "applied", "time_s": T0 + 3, "generation": 1, "how": "live", "seconds": 0.001},
             {"type": "refused", "time_s": T0 + 4, "generation": 2, "why": "SCR_FLUSH=-1"},
@@ -243,14 +231,13 @@ class TestLibraryLines:
                 "why": "another kind of output",
                 "in_force": {"SCR_CACHE_BYPASS": 1},
             },
-        ]
+        )
         (path.parent / "p" / ".scr").mkdir(parents=True)
         (path.parent / "p" / ".scr" / "log").write_text(
             "2026-11-21T14:06:39: host=n, jobid=j, event=START, procs=1, nodes=1\n"
             "2026-11-21T14:06:39: host=n, jobid=j, event=RESTART_SUCCESS, dset=4, secs=0.500000\n"
         )
-        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        started, _, rebuilt, restart, refused, back = LibraryEvents(path, {}).take()
+        started, _, rebuilt, restart, refused, back = events_of(path, *lines)
         assert isinstance(started, JobStarted)
         assert isinstance(rebuilt, Recovered)
         assert restart == RestartCompleted(dataset=4, name="c4", start_s=T0 + 1, end_s=T0 + 2.5)
@@ -310,8 +297,7 @@ class TestLibraryLines:
         assert isinstance(line, Output)
 
     def test_a_place_that_cannot_be_is_no_log(self, path: Path) -> None:
-        path.write_text(json.dumps({"type": "started", "time_s": T0, "prefix": "a\0b"}) + "\n")
-        assert len(LibraryEvents(path, {}).take()) == 2
+        assert len(events_of(path, {"prefix": "a\0b"})) == 2
 
 
 def _goodput(events: Sequence[Event]) -> list[GoodputEvent]:

@@ -144,16 +144,15 @@ def test_a_task_prolog_prints_every_value_as_it_is(
 
 def test_a_task_prolog_whose_node_has_no_daemon_prints_the_jobs_variables_at_once(tmp_path: Path) -> None:
     variables = {"SCRTUNE_JOB_ID": "17", "SCRTUNE_RUN_DIR": str(tmp_path / "gone")}
-    script = prolog_text(slurm_job(variables), {})
-    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines() == [f"export {name}={value}" for name, value in variables.items()]
 
+    def printed(library: Path | None) -> list[str]:
+        command = ["sh", "-c", prolog_text(slurm_job(variables, library), {})]
+        own = {"PATH": os.environ["PATH"]}
+        ran = subprocess.run(command, env=own, capture_output=True, text=True, check=True)
+        return ran.stdout.splitlines()
 
-def test_a_node_without_a_daemon_has_the_library_too_for_the_ranks_agree_by_it(tmp_path: Path) -> None:
-    variables = {"SCRTUNE_JOB_ID": "17", "SCRTUNE_RUN_DIR": str(tmp_path / "gone")}
-    script = prolog_text(slurm_job(variables, Path("/lib.so")), {})
-    ran = subprocess.run(
-        ["sh", "-c", script], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
-    )
-    assert ran.stdout.splitlines()[-1] == "export LD_PRELOAD=/lib.so"
-    assert f"export SCRTUNE_DECISION_FILE={JobPaths.of('17', base=tmp_path / 'gone').decision}" in ran.stdout
+    assert printed(None) == [f"export {name}={value}" for name, value in variables.items()]
+    # and the library, too: the ranks agree by it
+    decision = JobPaths.of("17", base=tmp_path / "gone").decision
+    assert f"export SCRTUNE_DECISION_FILE={decision}" in printed(Path("/lib.so"))
+    assert printed(Path("/lib.so"))[-1] == "export LD_PRELOAD=/lib.so"
