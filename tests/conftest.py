@@ -30,7 +30,7 @@ from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 _NUMBERS = itertools.count()
 _KINDS = {
     "status": StatusView,

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -23,6 +24,9 @@ JOB = SettingsObserved(
     nodes=3,
     floor="XOR",
 )
+
+AT_ONCE_S = 4.0
+"""After twice that another node leads."""
 
 Start = Callable[..., list[NodeDaemon]]
 
@@ -161,10 +165,12 @@ class TestLoss:
 
     def test_a_daemon_that_is_started_again_at_once_still_leads(self, start: Start) -> None:
         nodes = led(start())
-        generation = nodes[0].status.generation
+        generation, killed_s = nodes[0].status.generation, time.monotonic()
         nodes[0].kill()
         nodes[0].spawn()
         nodes[0].ready()
+        if time.monotonic() - killed_s > AT_ONCE_S:
+            pytest.skip("the machine is too busy to start a daemon at once")
         until(lambda: {each.host for each in nodes[0].cluster.members} == {"n2", "n3"}, "the others")
         assert leaders(nodes) == {"n1"}
         assert nodes[0].status.generation == generation
