@@ -25,8 +25,8 @@ JOB = SettingsObserved(
     floor="XOR",
 )
 
-AT_ONCE_S = 4.0
-"""After twice that another node leads."""
+AT_ONCE_S = 3.5
+"""Well before the others take a silent node for lost."""
 
 Start = Callable[..., list[NodeDaemon]]
 
