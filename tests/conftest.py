@@ -30,7 +30,7 @@ from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 _NUMBERS = itertools.count()
 _KINDS = {
     "status": StatusView,
@@ -155,11 +155,11 @@ class RealDaemon:
         shutil.rmtree(self.paths.trace_directory.parent, ignore_errors=True)
 
 
-def until(happened: Callable[[], object]) -> None:
+def until(happened: Callable[[], object], what: str = "it", limit_s: float = PATIENCE_S) -> None:
     """Wait until it happens; a test that waits in vain fails."""
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + limit_s
     while not happened():
-        assert time.monotonic() < deadline_s, "it did not happen"
+        assert time.monotonic() < deadline_s, f"{what}: not within {limit_s:.0f} s"
         time.sleep(0.01)
 
 
@@ -178,6 +178,17 @@ def real_daemon(tmp_path: Path) -> Iterator[RealDaemon]:
     daemon = RealDaemon(tmp_path / "r")
     yield daemon
     daemon.close()
+
+
+@pytest.fixture
+def system_conf(tmp_path: Path) -> Path:
+    """Where the system's config file of an SCR in tmp_path/bin lies; it is not there yet."""
+    program = tmp_path / "bin" / "scr_index"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "etc").mkdir()
+    return tmp_path / "etc" / "scr.conf"
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from scrtune.client import launcher_hooks as goodput_logging
 from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.readers.resiliency import metrics
 
+from .recorded import read
+
 PATIENCE_S = 60.0
 JOB = "dev2-goodput-n1"
 
@@ -35,13 +37,6 @@ def _job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / f"{JOB}-goodput.log"
-
-
-def read(path: Path) -> Log:
-    log = Log()
-    log.lines(path.read_bytes())
-    assert log.problems == []
-    return log
 
 
 def written(path: Path) -> Log:

@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,15 @@ from scrtune.intents.tune.knowledge import Knowledge
 WaitUntil = Callable[[Callable[[], object]], None]
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 STEP = StepCompleted(step=1, start_s=1.0, end_s=2.0)
+
+
+@contextlib.contextmanager
+def connected(endpoint: str, kind: int) -> "Iterator[zmq.Socket[bytes]]":
+    with zmq.Context() as context, context.socket(kind) as socket:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.set_hwm(10_000)
+        socket.connect(endpoint)
+        yield socket
 
 
 def status_text(daemon: Any) -> str:
@@ -160,9 +169,7 @@ def test_senders_without_end_do_not_fill_its_memory(real_daemon: Any) -> None:
 def test_hostile_questions_get_an_error_and_are_counted(real_daemon: Any) -> None:
     daemon = real_daemon.start()
     questions = [b"", b"\xff" * 100, b"[" * 60_000, b'{"command":"dance"}', b"x" * 1_000_000]
-    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.connect(daemon.paths.control_endpoint)
+    with connected(daemon.paths.control_endpoint, zmq.DEALER) as socket:
         for question in questions:
             socket.send_multipart([b"", b"and", b"more", question])
             assert socket.poll(60_000)
@@ -175,10 +182,7 @@ def test_hostile_questions_get_an_error_and_are_counted(real_daemon: Any) -> Non
 
 def test_a_flood_of_questions_from_one_who_never_listens_holds_nobody_up(real_daemon: Any) -> None:
     daemon = real_daemon.start()
-    with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.set_hwm(10_000)
-        socket.connect(daemon.paths.control_endpoint)
+    with connected(daemon.paths.control_endpoint, zmq.DEALER) as socket:
         for _ in range(20_000):
             with contextlib.suppress(zmq.Again):
                 socket.send_multipart([b"", b'{"command":"status"}'], zmq.NOBLOCK)
@@ -189,9 +193,7 @@ def test_a_flood_of_questions_from_one_who_never_listens_holds_nobody_up(real_da
 @pytest.mark.parametrize("option", [zmq.SUB, zmq.REQ])
 def test_the_wrong_kind_of_socket_at_the_events_endpoint_is_harmless(real_daemon: Any, option: int) -> None:
     daemon = real_daemon.start()
-    with zmq.Context() as context, context.socket(option) as socket:
-        socket.setsockopt(zmq.LINGER, 0)
-        socket.connect(daemon.paths.events_endpoint)
+    with connected(daemon.paths.events_endpoint, option) as socket:
         if option == zmq.REQ:
             with contextlib.suppress(zmq.Again):
                 socket.send(b"hello", zmq.NOBLOCK)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..support.native_build import ROOT, STRICT, compiler, library_sources, run
+from ..support.native_build import ROOT, SANITIZED, STRICT, compiler, library_sources, run
 
 SUPPORT = ROOT / "tests" / "support"
 LATE_MS = 400
@@ -22,7 +22,7 @@ class Job:
         if sanitizers and "/" not in run(compiler(), f"-print-file-name=lib{sanitizers[:1]}san.so"):
             pytest.skip(f"needs gcc's {sanitizers} sanitizer")
         self.place, self.sanitizers = place, sanitizers
-        checks = (f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all", "-g") if sanitizers else ()
+        checks = (*SANITIZED, f"-fsanitize={sanitizers}") if sanitizers else ()
         here = (f"-L{place}", f"-Wl,-rpath,{place}")
         for name, sources in (
             ("scrtune", (*library_sources(place), "-ldl")),

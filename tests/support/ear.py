@@ -35,7 +35,7 @@ class Ear:
         return self.events[before:]
 
     def hear_message(self) -> None:
-        assert self._socket.poll(20_000), kinds(self.events)
+        assert self._socket.poll(60_000), kinds(self.events)
         decoded = wire.decode(self._socket.recv())
         assert decoded.envelope is not None
         self.events += decoded.events

@@ -16,6 +16,7 @@ from scrtune.scr_config.decision import decision_text
 
 ROOT = Path(__file__).parents[2]
 STRICT = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror")
+SANITIZED = ("-O0", "-g", "-fno-sanitize-recover=all")  # optimized, they take four times as long to compile
 POLITE_MPI = {
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1",
@@ -75,6 +76,15 @@ def run(*command: str) -> str:
 def decision(generation: int, **settings: Value) -> str:
     """The text of a decision."""
     return decision_text(Advice(generation=generation, settings=settings))
+
+
+A_DECISION = decision(
+    12,
+    SCR_COPY_TYPE="SINGLE",
+    SCR_FILE_BUF_SIZE=8 << 20,
+    SCRTUNE_FLUSH_CPUS="1,3-5",
+    SCR_CHECKPOINT_OVERHEAD=2.5,
+)
 
 
 @dataclass(frozen=True)

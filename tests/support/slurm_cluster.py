@@ -11,13 +11,13 @@ import signal
 import socket
 import subprocess
 import textwrap
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from ..conftest import until
+
 PATIENCE_S = 30.0
-POLL_S = 0.05
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "squeue", "sinfo", "unshare")
 _PATH = f"/usr/sbin:/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"
 
@@ -63,14 +63,6 @@ def why_not() -> str:
         return "a private Slurm with namespaces of its own needs root"
     tried = subprocess.run(["unshare", "--mount", "--uts", "true"], capture_output=True, check=False)
     return f"unshare: {tried.stderr.decode().strip()}" if tried.returncode else ""
-
-
-def until(condition: Callable[[], object], what: str, limit_s: float = PATIENCE_S) -> None:
-    """Wait until `condition()` is true; fails with `what` after `limit_s`."""
-    deadline_s = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline_s, f"{what} within {limit_s:.0f} s"
-        time.sleep(POLL_S)
 
 
 class Cluster:

@@ -98,18 +98,6 @@ def lines_in(events: Iterable[Event]) -> int:
 
 
 @pytest.fixture
-def endpoint(tmp_path: Path) -> str:
-    return f"ipc://{tmp_path / 'events.sock'}"
-
-
-@pytest.fixture
-def ear(endpoint: str) -> Iterator[Ear]:
-    """Somebody who may listen at the endpoint."""
-    with contextlib.closing(Ear(endpoint)) as ear:
-        yield ear
-
-
-@pytest.fixture
 def digests(endpoint: str) -> Iterator[DigestSender]:
     digests = DigestSender(endpoint, TIERS)
     yield digests
@@ -278,11 +266,12 @@ def test_a_forwarder_that_is_killed_and_restarted_sends_each_line_once(
     append(file, explained())
     for start, number in ((0, signal.SIGKILL), (10_000, signal.SIGKILL), (20_000, signal.SIGTERM)):
         append(file, accesses(start, start + 10_000))
-        size = file.stat().st_size
+        size, lines = file.stat().st_size, len(PATHS) + start + 10_000
         with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
             wait_until(lambda size=size: size in marked(tmp_path / "app.sent"))
+            # what is marked is in ZeroMQ's hands, and may still be lost with the process
+            wait_until(lambda lines=lines: daemon.view("status").counters.trace_lines == lines)
             process.send_signal(number)
-    wait_until(lambda: daemon.view("status").counters.trace_lines == 30_004)
     status = daemon.view("status").counters
     assert (status.unresolved, status.dropped, status.lost) == (0, {}, {})
     daemon.end(signal.SIGTERM)
@@ -316,7 +305,7 @@ def write(sizes):
     gate.close()
     gate.deliver()
 write(range(1, 101))
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 60
 while not go.exists() and time.monotonic() < deadline:
     time.sleep(0.005)
 write(range(101, 201))

@@ -1,6 +1,5 @@
 """The preloaded library's events on their way to the daemon: each one once, whatever is restarted."""
 
-import contextlib
 import json
 import os
 import signal
@@ -45,20 +44,14 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ear(tmp_path: Path) -> Iterator[Ear]:
-    with contextlib.closing(Ear(f"ipc://{tmp_path / 'events.sock'}")) as ear:
-        yield ear
-
-
-@pytest.fixture
-def forwarder(file: Path) -> Iterator[Callable[[], LibraryForwarder]]:
+def forwarder(file: Path, endpoint: str) -> Iterator[Callable[[], LibraryForwarder]]:
     """A forwarder; the one before it is killed: nothing it holds is sent any more."""
     made: list[LibraryForwarder] = []
 
     def make() -> LibraryForwarder:
         for each in made:
             each.close()
-        made.append(LibraryForwarder(file, f"ipc://{file.with_name('events.sock')}", ForwardCounts()))
+        made.append(LibraryForwarder(file, endpoint, ForwardCounts()))
         return made[-1]
 
     yield make

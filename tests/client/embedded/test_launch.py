@@ -25,17 +25,6 @@ def test_a_restart_finds_its_cache_whatever_scrtune_run_calls_the_run(tmp_path: 
     assert cache("a", SLURM_JOB_ID="17", SCR_JOB_ID="own").endswith("scr.own")
 
 
-@pytest.fixture
-def system_conf(tmp_path: Path) -> Path:
-    """Where the system's config file of an SCR in tmp_path/bin lies; it is not there yet."""
-    program = tmp_path / "bin" / "scr_index"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    (tmp_path / "etc").mkdir()
-    return tmp_path / "etc" / "scr.conf"
-
-
 def launched(tmp_path: Path, **variables: str) -> Resolved:
     return read_launch(
         {"PATH": str(tmp_path / "bin"), "SCR_PREFIX": str(tmp_path), **variables}, ["host"]

@@ -1,6 +1,6 @@
 """A real libscr under Python: tuned and reported by libscrtune.so, as an application in C is.
 
-That settings change on all ranks or on none, and how, is in native/test_native_scr.py, for C and for Python.
+That settings change on all ranks or on none, and how, is in tests/native/scr, for C and for Python.
 """
 
 import json

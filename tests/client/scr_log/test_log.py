@@ -2,7 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,6 @@ DATA = Path(__file__).parents[2] / "data" / "scr_log"
 AT = 1_795_271_885.0
 """2026-11-21T14:38:05 in UTC."""
 STAMP = "2026-11-21T14:38:05"
-
-
-@pytest.fixture(autouse=True)
-def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """SCR logs local times: here those of UTC, in which the data were recorded."""
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 def parsed(text: str) -> LogRecord:

@@ -12,7 +12,7 @@ from scrtune.client.transport import wire
 from scrtune.client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from scrtune.intents.effects import Advice
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 60_000
 LONG_S = 10.0  # for asks that are answered: a busy machine must not turn them into timeouts
 SHORT_S = 0.005
 

@@ -198,10 +198,10 @@ def heard_from(
             try:
                 heard = b""
                 while heard.count(b"\n") < 2 and answer is None and b"emit:" not in heard:
-                    assert socket.poll(20_000), f"the example sent only {heard!r}"
+                    assert socket.poll(60_000), f"the example sent only {heard!r}"
                     heard += socket.recv()
                 if answer is not None:
-                    assert socket.poll(20_000), "the example asked nothing"
+                    assert socket.poll(60_000), "the example asked nothing"
                     address, empty, heard = socket.recv_multipart()
                     socket.send_multipart([address, empty, answer])
                     return heard, process.stdout.read()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -14,8 +15,6 @@ from scrtune.scr_config.ownership import written_on
 
 from ...support.job_nodes import NodeDaemon, until
 
-TAKE_OVER_S = 10.0
-
 # what its user declared demands another scheme: the first decision does not wait for checkpoints
 JOB = SettingsObserved(
     settings={"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1},
@@ -25,6 +24,9 @@ JOB = SettingsObserved(
     nodes=3,
     floor="XOR",
 )
+
+AT_ONCE_S = 3.5
+"""Well before the others take a silent node for lost."""
 
 Start = Callable[..., list[NodeDaemon]]
 
@@ -112,7 +114,7 @@ class TestOneDecision:
         view = nodes[0].cluster
         assert (view.leader, view.term, view.is_heard, view.next_in_line) == ("n1", 1, True, "n2")
         assert {each.host for each in view.members} == {"n2", "n3"}
-        assert all(each.age_s < 5 for each in view.members)
+        until(lambda: all(each.age_s < 5 for each in nodes[0].cluster.members), "a word of each")
         assert [node.cluster.since_s for node in nodes] == [view.since_s] * 3
         assert [node.status.leaders[-1].host for node in nodes] == ["n1"] * 3
         assert "is decided about on node n1" in nodes[2].error("off")
@@ -132,7 +134,7 @@ class TestLoss:
         before = nodes[0].status
         until(lambda: is_held(nodes[0], nodes[1]), "all of the journal")
         nodes[0].kill()
-        until(lambda: leaders(nodes[1:]) == {"n2"}, "another leader", TAKE_OVER_S)
+        until(lambda: leaders(nodes[1:]) == {"n2"}, "another leader")
         after = nodes[1].status
         assert (after.generation, after.engine, after.ranks) == (before.generation, "embedded", 6)
         assert [(each.host, each.term) for each in after.leaders] == [("n1", 1), ("n2", 2)]
@@ -148,7 +150,7 @@ class TestLoss:
         until(lambda: is_held(nodes[0], nodes[1]), "the leader's journal")
         nodes[0].kill()
         nodes[2].tell(JOB)  # before the loss is known to anybody
-        until(lambda: leaders(nodes[1:]) == {"n3"}, "rank 0's node leads", 2 * TAKE_OVER_S)
+        until(lambda: leaders(nodes[1:]) == {"n3"}, "rank 0's node leads")
         assert nodes[2].status.counters.trace_events == 100
         assert [each.host for each in nodes[2].status.leaders] == ["n1", "n2", "n3"]
 
@@ -163,12 +165,15 @@ class TestLoss:
 
     def test_a_daemon_that_is_started_again_at_once_still_leads(self, start: Start) -> None:
         nodes = led(start())
+        generation, killed_s = nodes[0].status.generation, time.monotonic()
         nodes[0].kill()
         nodes[0].spawn()
         nodes[0].ready()
+        if time.monotonic() - killed_s > AT_ONCE_S:
+            pytest.skip("the machine is too busy to start a daemon at once")
         until(lambda: {each.host for each in nodes[0].cluster.members} == {"n2", "n3"}, "the others")
         assert leaders(nodes) == {"n1"}
-        assert nodes[0].status.generation == nodes[0].status.generation
+        assert nodes[0].status.generation == generation
 
     def test_a_node_that_is_lost_counts_no_longer(self, start: Start) -> None:
         nodes = led(start())

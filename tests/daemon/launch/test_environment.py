@@ -1,5 +1,6 @@
-"""What a job is told about where it is traced: the directories of its files, whichever layer names them."""
+"""What a job is told: where it is traced, where SCR logs to, and with which config file it begins."""
 
+import json
 import logging
 import os
 from pathlib import Path
@@ -13,22 +14,15 @@ from scrtune.daemon.launch.environment import (
     Job,
     JobOptions,
     Trace,
+    config_files,
     end_variables,
+    log_variables,
     trace_variables,
 )
 
+from .place import SHOW_ENVIRONMENT, Place
+
 LIBRARY = Path("/lib/libscrtune.so")
-
-
-@pytest.fixture
-def system_conf(tmp_path: Path) -> Path:
-    """Where the system's config file of an SCR in tmp_path/bin lies; it is not there yet."""
-    program = tmp_path / "bin" / "scr_index"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    (tmp_path / "etc").mkdir()
-    return tmp_path / "etc" / "scr.conf"
 
 
 def traced(tmp_path: Path, user_conf: str = "", **variables: str) -> set[str]:
@@ -125,3 +119,84 @@ def test_scr_is_told_when_the_allocation_ends_unless_the_user_has_said_it(
     inherited: dict[str, str], variables: dict[str, str]
 ) -> None:
     assert end_variables(inherited) == variables
+
+
+@pytest.mark.parametrize(
+    ("own", "environment", "logs"),
+    [
+        ("", {}, {"SCR_LOG_ENABLE": "1", "SCR_LOG_SYSLOG_ENABLE": "0"}),
+        ("SCR_LOG_SYSLOG_ENABLE=1\n", {}, {"SCR_LOG_ENABLE": "1"}),
+        ("SCR_LOG_ENABLE=0\n", {}, {}),
+        ("", {"SCR_LOG_ENABLE": "0"}, {"SCR_LOG_ENABLE": "0"}),
+        ("SCR_LOG_TXT_ENABLE=0\n", {}, {}),
+    ],
+)
+def test_scr_logs_to_its_own_file_unless_the_user_has_said_anything_about_it(
+    place: Place, own: str, environment: dict[str, str], logs: dict[str, str]
+) -> None:
+    (place.directory / ".scrconf").write_text(own)
+    place.environment = environment
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT).stdout)
+    assert {name: value for name, value in seen.items() if name.startswith("SCR_LOG")} == logs
+
+
+def test_what_the_application_said_of_its_log_in_its_last_run_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p" / ".scr").mkdir(parents=True)
+    (tmp_path / "p" / ".scr" / "app.conf").write_text("SCR_LOG_ENABLE=0\n")
+    assert log_variables(None, {"PATH": ""}) == {"SCR_LOG_ENABLE": "1", "SCR_LOG_SYSLOG_ENABLE": "0"}
+    assert log_variables(None, {"PATH": "", "SCR_PREFIX": "p"}) == {}
+
+
+class TestConfigFiles:
+    """What the file to rewrite holds when a run of the job begins."""
+
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / ".scrconf").write_text("SCR_FLUSH=2\n")
+
+    @pytest.fixture
+    def default(self, tmp_path: Path) -> Path:
+        (tmp_path / "job").mkdir()
+        return tmp_path / "job" / "scr.conf"
+
+    @pytest.fixture(params=["", "elsewhere/scr.conf"])
+    def options(self, request: pytest.FixtureRequest) -> JobOptions:
+        return JobOptions(scr_conf=Path(request.param) if request.param else None)
+
+    def test_first_the_users_own(self, default: Path, options: JobOptions, tmp_path: Path) -> None:
+        files = config_files(default, options, {})
+        assert files.user_conf == tmp_path / ".scrconf"
+        assert files.scr_conf == (tmp_path / options.scr_conf if options.scr_conf else default)
+        assert files.scr_conf.read_text() == "SCR_FLUSH=2\n"
+
+    def test_in_a_later_run_what_was_tuned_in_an_earlier_one(
+        self, default: Path, options: JobOptions
+    ) -> None:
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        assert config_files(default, options, {}).scr_conf.read_text() == "SCR_FLUSH=5\n"
+
+    def test_the_users_own_again_when_they_have_changed_it(self, default: Path, options: JobOptions) -> None:
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        Path("other.conf").write_text("SCR_FLUSH=3\n")
+        files = config_files(default, options, {"SCR_CONF_FILE": "other.conf"})
+        assert files.scr_conf.read_text() == "SCR_FLUSH=3\n"
+
+    def test_another_jobs_tuning_is_not_taken_over(self, default: Path, tmp_path: Path) -> None:
+        options = JobOptions(scr_conf=tmp_path / "scr.conf")
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        (tmp_path / "other").mkdir()
+        files = config_files(tmp_path / "other" / "scr.conf", options, {})
+        assert files.scr_conf.read_text() == "SCR_FLUSH=2\n"
+
+    def test_the_users_own_file_may_be_the_one_that_is_rewritten(self, tmp_path: Path) -> None:
+        own = tmp_path / ".scrconf"
+        files = config_files(tmp_path / "scr.conf", JobOptions(scr_conf=Path(".scrconf")), {})
+        assert (files.scr_conf, own.read_text()) == (own, "SCR_FLUSH=2\n")
+
+    def test_none_is_none(self, tmp_path: Path) -> None:
+        files = config_files(tmp_path / "scr.conf", JobOptions(), {"SCR_CONF_FILE": "elsewhere"})
+        assert (files.user_conf, files.scr_conf.read_text()) == (None, "")

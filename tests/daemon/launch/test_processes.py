@@ -12,7 +12,7 @@ from scrtune.daemon.launch.processes import Child, can_fork, new_interpreter, sp
 from scrtune.daemon.options import READY
 from scrtune.daemon.signals import Wakeup
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 def show(*what: object) -> None:

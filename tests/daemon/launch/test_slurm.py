@@ -25,7 +25,7 @@ from scrtune.scr_config.resolution import resolve
 
 from ...support.slurm_cluster import Cluster, Job, until, why_not
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
 if reason := why_not():
     pytestmark.append(pytest.mark.skip(reason=reason))
 

@@ -24,25 +24,34 @@ ADVICE = Advice(generation=3, settings={"SCR_COPY_TYPE": "XOR", "SCRTUNE_FLUSH_C
 
 
 @pytest.fixture
-def executor(tmp_path: Path) -> Executor:
+def options(tmp_path: Path) -> DaemonOptions:
     paths = JobPaths.of("j", host="n", base=tmp_path)
     paths.root.mkdir(parents=True)
-    return Executor(DaemonOptions(paths=paths, scr_conf=tmp_path / "scr.conf"))
+    return DaemonOptions(paths=paths, scr_conf=tmp_path / "scr.conf")
 
 
-def decision(executor: Executor) -> ParsedDecision:
-    return parse_decision(executor._options.paths.decision.read_bytes())
+@pytest.fixture
+def executor(options: DaemonOptions) -> Executor:
+    return Executor(options)
 
 
-def test_the_decision_is_what_is_advised_and_the_users_alone_to_read(executor: Executor) -> None:
+def decision(options: DaemonOptions) -> ParsedDecision:
+    return parse_decision(options.paths.decision.read_bytes())
+
+
+def test_the_decision_is_what_is_advised_and_the_users_alone_to_read(
+    executor: Executor, options: DaemonOptions
+) -> None:
     executor.publish(ADVICE, NOW)
-    assert decision(executor) == ParsedDecision(3, {"SCRTUNE_FLUSH_CPUS": "1,3", "SCR_COPY_TYPE": "XOR"})
-    assert stat.S_IMODE(executor._options.paths.decision.stat().st_mode) == 0o600
+    assert decision(options) == ParsedDecision(3, {"SCRTUNE_FLUSH_CPUS": "1,3", "SCR_COPY_TYPE": "XOR"})
+    assert stat.S_IMODE(options.paths.decision.stat().st_mode) == 0o600
 
 
-def test_each_decision_is_a_new_file_so_that_a_look_at_it_tells(executor: Executor) -> None:
+def test_each_decision_is_a_new_file_so_that_a_look_at_it_tells(
+    executor: Executor, options: DaemonOptions
+) -> None:
     executor.publish(ADVICE, NOW)
-    path = executor._options.paths.decision
+    path = options.paths.decision
     with path.open("rb") as held:
         before = path.stat()
         executor.publish(ADVICE, NOW)
@@ -50,17 +59,21 @@ def test_each_decision_is_a_new_file_so_that_a_look_at_it_tells(executor: Execut
         assert path.stat().st_ino != before.st_ino
 
 
-def test_where_the_config_file_cannot_be_written_nothing_is_decided(executor: Executor) -> None:
+def test_where_the_config_file_cannot_be_written_nothing_is_decided(
+    executor: Executor, options: DaemonOptions
+) -> None:
     executor.publish(ADVICE, NOW)
-    executor._options.scr_conf.unlink()
-    executor._options.scr_conf.mkdir()
+    options.scr_conf.unlink()
+    options.scr_conf.mkdir()
     executor.publish(Advice(generation=4), NOW)
-    assert decision(executor).generation == executor.advice.generation == 3
+    assert decision(options).generation == executor.advice.generation == 3
     assert executor.unfinished
 
 
-def test_the_config_counts_even_when_the_decision_cannot_be_written(executor: Executor) -> None:
-    path = executor._options.paths.decision
+def test_the_config_counts_even_when_the_decision_cannot_be_written(
+    executor: Executor, options: DaemonOptions
+) -> None:
+    path = options.paths.decision
     path.mkdir()
     executor.publish(ADVICE, NOW)
     assert executor.advice == ADVICE
@@ -74,8 +87,10 @@ def test_the_config_counts_even_when_the_decision_cannot_be_written(executor: Ex
     assert (executor.last_failure, executor.unfinished) == ("", False)
 
 
-def test_a_daemon_that_goes_on_begins_with_what_was_published_last(executor: Executor) -> None:
-    again = Executor(executor._options)
+def test_a_daemon_that_goes_on_begins_with_what_was_published_last(
+    executor: Executor, options: DaemonOptions
+) -> None:
+    again = Executor(options)
     again.recall(ADVICE)
     assert again.advice == Advice(), "nothing was published"
     executor.publish(ADVICE, NOW)
@@ -86,15 +101,18 @@ def test_a_daemon_that_goes_on_begins_with_what_was_published_last(executor: Exe
     assert (again.advice.generation, again.advice.settings) == (3, ADVICE.settings)
 
 
-def test_what_only_an_environment_can_hold_stays_there_and_costs_the_rest_nothing(executor: Executor) -> None:
+def test_what_only_an_environment_can_hold_stays_there_and_costs_the_rest_nothing(
+    executor: Executor, options: DaemonOptions
+) -> None:
     executor.publish(Advice(generation=1, settings={"SCR_FLUSH": 2, "SCR_CLUSTER_NAME": "two\nlines"}), NOW)
-    assert decision(executor).values == {"SCR_FLUSH": "2"}
+    assert decision(options).values == {"SCR_FLUSH": "2"}
 
 
 def test_what_waits_for_the_next_launch_is_in_the_config_file_alone_and_goes_with_the_advice(
     executor: Executor,
+    options: DaemonOptions,
 ) -> None:
-    conf = executor._options.scr_conf
+    conf = options.scr_conf
     conf.write_text("SCR_GROUP=NODE\n")
     settings = {"SCR_FLUSH": 4, "SCR_CACHE_SIZE": 1}
     waits = {"SCR_CACHE_SIZE": 2, "SCR_SET_SIZE": 4}
@@ -102,8 +120,8 @@ def test_what_waits_for_the_next_launch_is_in_the_config_file_alone_and_goes_wit
     executor.publish(published, NOW)
     assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "2"
     assert parse(conf.read_text(), {}).values["SCR_SET_SIZE"].value == "4"
-    assert decision(executor).values == {"SCR_FLUSH": "4", "SCR_CACHE_SIZE": "1"}
-    again = Executor(executor._options)
+    assert decision(options).values == {"SCR_FLUSH": "4", "SCR_CACHE_SIZE": "1"}
+    again = Executor(options)
     again.recall(published)
     assert again.file.edited() is None, "what waits is no edit of the user's"
     again.publish(Advice(generation=2, settings=settings), NOW)
@@ -125,8 +143,9 @@ def test_there_is_a_decision_as_soon_as_the_job_is_known_and_it_is_the_users_own
 
 def test_the_ranks_of_the_node_find_out_beside_their_trace_whether_they_are_observed(
     executor: Executor,
+    options: DaemonOptions,
 ) -> None:
-    paths = executor._options.paths
+    paths = options.paths
     paths.trace_directory.mkdir(parents=True)
     try:
         for on in (False, False, True, True, False):

@@ -179,7 +179,7 @@ def test_a_path_that_cannot_be_written_is_told_once_and_the_advice_stays_that_of
     made = executor(tmp_path)
     made.publish(ADVICE, NOW)
     written = (tmp_path / "scr.conf").read_bytes()
-    made._options.scr_conf.parent.rename(tmp_path.with_name("away"))
+    tmp_path.rename(tmp_path.with_name("away"))
     for generation in (4, 5, 6):
         made.publish(Advice(generation=generation), NOW)
     assert made.advice == ADVICE

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from ..support.native_build import ROOT, STRICT, compiler, run
+from ..support.native_build import ROOT, SANITIZED, STRICT, compiler, run
 
 TRACES = ROOT / "tests" / "data" / "traces"
 WRITE = (
@@ -24,7 +24,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("scan") / "scan_inputs"
     sources = [ROOT / "tests" / "support" / "scan_inputs.c"]
     sources += [ROOT / "native" / "scan" / name for name in ("line.c", "tables.c")]
-    checks = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    checks = (*SANITIZED, "-fsanitize=address,undefined")
     run(compiler(), *STRICT, *checks, "-o", str(target), *map(str, sources))
     return target
 
