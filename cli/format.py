@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..intents.events import Value, Values
 from ..intents.tune.decisions import Verdict
+from .blocks import Styled
 
 if TYPE_CHECKING:
     from ..goodput.readers.launcher_log import EstimatedLoss
@@ -34,6 +35,11 @@ VERDICTS = {
     Verdict.BASELINE: VerdictForm("yours again", "red", "D", is_filled=True),
     Verdict.PENDING: VerdictForm("pending", "blue", "P"),
 }
+
+
+def verdict_cell(verdict: Verdict) -> Styled:
+    """Return the verdict on a change in a word."""
+    return Styled(VERDICTS[verdict].word, VERDICTS[verdict].colour)
 
 
 def printable(text: str) -> str:

@@ -19,21 +19,20 @@ from statistics import fmean, median
 
 import click
 import msgspec
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from ...client.mpi import mpiexec, plain_environment
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
 from ...units import seconds_text
+from ..blocks import Document, Section, Styled, Table, table
 from ..defaults import VARIABLE
 from ..errors import CommandError
 from ..jobs import state as job_state
 from ..options import command, option
-from ..text import job as text
-from ..text.tables import plain_table, print_view
-from ..views.summary import savings
+from ..tables import job as tables
+from ..tables.summary import savings
+from ..terminal import print_view
 
 RANKS = 2
 CHECKPOINTS = 20
@@ -133,6 +132,8 @@ def demo(options: DemoOptions) -> None:
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place:
         found = tuple(_compare(Path(place), start, options.checkpoints, quiet=quiet) for start in STARTS)
     view = DemoView(comparisons=found, seconds=time.monotonic() - began_s)
+    if not quiet:
+        click.echo()
     print_view(view, "json" if quiet else "table", report)
 
 
@@ -212,22 +213,20 @@ def _environment() -> dict[str, str]:
     return {**plain_environment(), **nodes, VARIABLE: os.devnull, "OMP_NUM_THREADS": "1"}
 
 
-def report(view: DemoView) -> RenderableType:
+def report(view: DemoView) -> Document:
     """Return what the job does, every decision with its reason, the table, and a verdict for each start."""
-    parts: list[RenderableType] = [text.intents(view.comparisons[0].explain.intents)]
+    sections: list[Section] = [[tables.intents(view.comparisons[0].explain.intents)]]
     for each in view.comparisons:
         found = each.explain
-        parts.append(Text(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})", style="bold"))
-        parts.append(text.decisions(found.decisions, found.start_s, found.gains))
+        sections.append([Styled(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})")])
+        sections.append([tables.decisions(found.decisions, found.start_s, found.gains)])
     state = view.comparisons[0].status
     notes = (
         f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
         f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
     )
-    parts += [_table(view), notes]
-    for each in view.comparisons:
-        parts.append(Group(verdict(each), *map(Text, savings(each.status.savings))))
-    return Group(*(line for part in parts for line in ("", part)))
+    verdicts: Document = [[verdict(each), *savings(each.status.savings)] for each in view.comparisons]
+    return [*sections, [_table(view)], [notes], *verdicts]
 
 
 ROWS: dict[str, tuple[Callable[[DemoRun], Sequence[float]], Callable[[Sequence[float]], float]]] = {
@@ -259,14 +258,14 @@ def _column(name: str, runs: Sequence[DemoRun], observed: str) -> tuple[str, ...
     return (f">{name}", *cells, observed)
 
 
-def _table(view: DemoView) -> RenderableType:
+def _table(view: DemoView) -> Table:
     """Return the columns side by side."""
     title = "The whole job without scrtune and with it, by the clocks of its command and of rank 0"
     headings, *rows = zip(("", *ROWS, "observation"), *_columns(view), strict=True)
-    return plain_table(*headings, rows=rows, title=title)
+    return table(*headings, rows=rows, title=title)
 
 
-def verdict(each: DemoComparison) -> Text:
+def verdict(each: DemoComparison) -> Styled:
     """Return the result from one start, also when the job was slower for it."""
     before, after = each.alone
     more = f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job"
@@ -277,12 +276,12 @@ def verdict(each: DemoComparison) -> Text:
     }[each.outcome]
     last_s = median([*before.checkpoint_s[-LAST:], *after.checkpoint_s[-LAST:]])
     more_s = each.tuned.rest_s - fmean((before.rest_s, after.rest_s))
-    return Text(
+    return Styled(
         f"From {each.start}: {result}. {before.whole_s:.1f} and {after.whole_s:.1f} s alone,"
         f" {each.tuned.whole_s:.1f} s tuned, start and end {seconds_text(more_s)} longer;"
         f" a checkpoint in the end {seconds_text(last_s)} alone,"
         f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned. {_allowed(each)}",
-        style=style,
+        style,
     )
 
 

@@ -7,8 +7,6 @@ from typing import Literal
 
 import click
 import msgspec
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from ...daemon.launch.environment import to_follow
 from ...daemon.views import IntentView, intent_views, merged
@@ -24,11 +22,12 @@ from ...intents.settings import changes_text
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
 from ...units import count_text
+from ..blocks import Document, facts, table
 from ..format import printable
 from ..job_options import Declarations
 from ..options import command, option
-from ..text import job as text
-from ..text.tables import facts, plain_table, print_view
+from ..tables import job as tables
+from ..terminal import print_view
 from ..user_files import config_text
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
@@ -180,7 +179,7 @@ def _answer(
     return IntentAnswer(intent=intent.name, why=why or "no parameter follows from it")
 
 
-def _tables(view: ReplayView) -> RenderableType:
+def _tables(view: ReplayView) -> Document:
     counters = view.counters
     found = (f"{count} of generation {number}" for number, count in sorted(counters.generations.items()))
     generations, lines = ", ".join(found) or "nothing", count_text(view.lines, "line")
@@ -194,21 +193,21 @@ def _tables(view: ReplayView) -> RenderableType:
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
         "found": f"{events}, {count_text(view.checkpoints, 'checkpoint')}",
         "checkpoints": view.checkpoints_from,
-        "dropped": ": ".join(filter(None, (dropped, text.counts(counters.dropped)))),
+        "dropped": ": ".join(filter(None, (dropped, tables.counts(counters.dropped)))),
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
     answers = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)
     title = "What follows from each intent"
-    shown = [
-        *(facts(rows), text.intents(view.intents)),
-        plain_table("intent", "recommended", "why nothing", rows=answers, title=title),
-        _recommendations(view),
+    follows = [each for each in view.parameters if each.is_wanted or each.command]
+    return [
+        [facts(rows)],
+        [tables.intents(view.intents)],
+        [table("intent", "recommended", "why nothing", rows=answers, title=title)],
+        *_recommendations(view),
+        [tables.parameters(follows)] if follows else [],
+        [tables.levers(view.levers)],
     ]
-    if follows := [each for each in view.parameters if each.is_wanted or each.command]:
-        shown.append(text.parameters(follows))
-    shown.append(text.levers(view.levers))
-    return Group(*(part for each in shown for part in (each, "")))
 
 
 def _merged(view: ReplayView) -> Iterator[str]:
@@ -221,8 +220,11 @@ def _merged(view: ReplayView) -> Iterator[str]:
         yield f"read as one job{apart}; scrtune study NAME=PATH... compares several runs"
 
 
-def _recommendations(view: ReplayView) -> RenderableType:
+def _recommendations(view: ReplayView) -> Document:
     if not view.proposals:
-        return Text(f"Nothing to recommend: {why_nothing(view.levers)}.")
-    table = text.proposals(view.proposals, "Recommendations (by the cost model and the trace, untried)")
-    return Group(table, "", Text("For the job script: the same command with --format sh."))
+        return [[f"Nothing to recommend: {why_nothing(view.levers)}."]]
+    title = "Recommendations (by the cost model and the trace, untried)"
+    return [
+        tables.proposals(view.proposals, title),
+        ["For the job script: the same command with --format sh."],
+    ]

@@ -8,8 +8,8 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli.commands.replay import ReplayView
+from scrtune.cli.tables.summary import summary
 from scrtune.cli.views.story import Story
-from scrtune.cli.views.summary import summary
 from scrtune.daemon.views import ExplainView, StatusView
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, Values
