@@ -7,8 +7,9 @@ import sys
 import msgspec
 import pytest
 
-from scrtune.cli.commands.demo import DemoOutcome, DemoView, judged, report, verdict
+from scrtune.cli.tables.demo import report, verdict
 from scrtune.cli.terminal import rendered
+from scrtune.cli.views.demo import DemoOutcome, DemoView, judged
 from scrtune.daemon.views import SavingsView
 from scrtune.intents.tune.decisions import Verdict
 

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.commands.replay import ReplayView
 from scrtune.cli.tables.summary import summary
+from scrtune.cli.views.replay import ReplayView
 from scrtune.cli.views.story import Story
 from scrtune.daemon.views import ExplainView, StatusView
 from scrtune.intents.declared import Declared

@@ -27,7 +27,7 @@ from scrtune.goodput.job_events import JobEvents
 from scrtune.intents.events import Event
 from scrtune.units import rounded_duration_text
 
-from ...support.simulated_job import CACHED, T0, Job
+from ....support.simulated_job import CACHED, T0, Job
 
 TWO_LEVELS = Inputs(
     measured=MeasuredCosts(
@@ -157,7 +157,7 @@ def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> 
 
 
 def test_the_page_shows_what_is_printed() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "interval.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "interval.md").read_text(encoding="utf-8")
     samples = page[page.index("    How long to") : page.index("*Goodput* is here")]
     flush_beside = MeasuredCosts(
         checkpoint_s=10, flush_cost_s=20, flush_s=300, interval_s=600, flush_every=1, checkpoints=9
