@@ -26,8 +26,8 @@ def replay(view: ReplayView) -> Document:
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
         "found": f"{events}, {count_text(view.checkpoints, 'checkpoint')}",
         "checkpoints": view.checkpoints_from,
-        "dropped": ": ".join(filter(None, (dropped, job.counts(counters.dropped)))),
-        "unresolved": f"{unresolved} to files that no line names",
+        "dropped": f"{dropped}: {job.counts(counters.dropped)}" if counters.dropped else "",
+        "unresolved": f"{unresolved} to files that no line names" if counters.unresolved else "",
         "damaged": "\n".join(view.damage),
     }
     answers = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)
