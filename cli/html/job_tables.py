@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from ...daemon.views import ExplainView
 from ...goodput.buckets import TUNING
 from ...goodput.report import Report
 from ...goodput.report_lanes import by_kind
 from ...units import count_text, duration_text
 from ..blocks import DIM, Cell, Lines, Styled, Swatch, Table, table
-from ..format import estimate_text, value_text
-from ..tables.goodput import GAINS_NOTE
-from ..views.tuned_job import TunedJob
+from ..format import value_text
+from ..tables.goodput import GAINS_NOTE, estimate_text
 from ..views.tuner_changes import TunerChange
 from .theme import colour_of, group_of
 
@@ -46,16 +46,15 @@ def _change(change: TunerChange, start_s: float) -> Sequence[Cell]:
     return (Lines((*about, *reason)), saves, *seen, *at)
 
 
-def settings(tuned: TunedJob) -> Table:
+def settings(found: ExplainView) -> Table:
     """Return a row for each parameter, with the best other value of those that scrtune may change."""
-    rows = (
-        (
-            *(row.name, value_text(row.own), row.source),
-            value_text(row.active) if row.active == row.own else Styled(value_text(row.active)),
-            *("" if row.other is None else value_text(row.other), row.why),
-        )
-        for row in sorted(tuned.settings)
-    )
+    levers = {each.name: each for each in found.levers}
+    rows: list[Sequence[Cell]] = []
+    for name, active in sorted(found.settings.items()):
+        own, lever, shown = found.baseline.get(name), levers.get(name), value_text(active)
+        other = "" if lever is None or lever.other is None else value_text(lever.other)
+        cells = (value_text(own), found.sources.get(name, ""), shown if active == own else Styled(shown))
+        rows.append((name, *cells, other, lever.why if lever else ""))
     headings = ("parameter", "yours", "from", "in force", "best other", "why")
     note = (
         "In force: at the end, or now while the job runs. The best other value is with all else as goes best"

@@ -13,8 +13,8 @@ from ...goodput.report import Report
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text
 from ..blocks import Block, Figure, Styled, facts
-from ..format import counted_steps
 from ..tables import interval, job, nodes
+from ..tables.goodput import counted_steps
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from . import job_tables as tables
@@ -63,7 +63,7 @@ def page(
 def _settings(tuned: TunedJob) -> Iterator[Block]:
     if tuned.unchanged:
         yield Styled(tuned.unchanged)
-    yield tables.settings(tuned)
+    yield tables.settings(tuned.explain)
 
 
 def _caveats(tuned: TunedJob) -> str:

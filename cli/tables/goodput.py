@@ -1,17 +1,19 @@
 """Where the time of jobs went, as people read it, and as CSV."""
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TypeAlias
 
 from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
 from ...goodput.compat.peer.differences import Difference
 from ...goodput.readers import resiliency
+from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
 from ..blocks import DIM, Cell, Document, Section, Styled, Table, table
-from ..format import counted_steps, estimate_text, verdict_cell
+from ..format import verdict_cell
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
 
 Row: TypeAlias = tuple[str, str, float, float | str]
@@ -190,6 +192,21 @@ def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary |
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
     return [[_buckets(account, "wall time"), *shown], [_gains(view.gains)] if view.gains else []]
+
+
+def counted_steps(count: int, steps: StepSummary | None) -> int:
+    """Return how many steps an account has that counted `count` numbers: every stride-th is one."""
+    return ceil(count / (steps.stride if steps is not None else 1))
+
+
+def estimate_text(found: EstimatedLoss) -> str:
+    """Return what of a job's time is an estimate, and of which runs."""
+    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
+    return (
+        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s,"
+        f" the rest being recovery. {runs} not say when they ended: after the last checkpoint, and before"
+        " the next save was due or the next run began; the middle is taken."
+    )
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
