@@ -264,7 +264,7 @@ def _told(view: ExplainView) -> Iterator[str]:
     has_budget = view.mode == "auto" and view.running
     left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
     yield f"{cost}{left}."
-    yield from (f"Told: {each}." for each in view.contradictions)
+    yield from (f"Contradiction: {each}." for each in view.contradictions)
     if view.pace:
         yield f"{view.pace[0].upper()}{view.pace[1:]}."
     if view.recalled is not None:
@@ -275,7 +275,7 @@ def story(told: Story) -> Document:
     """Return the sections of a story, one below the other."""
     head: Section = [
         Styled(f"Job {told.job_id}: {told.about}"),
-        *(f"Told: {each}." for each in told.contradictions),
+        *(f"Contradiction: {each}." for each in told.contradictions),
     ]
     sections: Document = [[facts(each.rows, each.title)] for each in told.sections]
     return [head, *sections]

@@ -64,7 +64,10 @@ def test_the_same_numbers_in_every_form(scrtune: Scrtune, two: tuple[str, str], 
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
-    assert f"{found['runs'][1]['checkpoint_s']:,.3f}" in text
+    assert f"<title>one, checkpoint: {found['runs'][1]['checkpoint_s']:,.3f} s</title>" in text
+    assert text.count("<svg") == 3
+    for title in ("Seconds of each run", "Checkpoints one by one", "Over time"):
+        assert f"<h2>{title}</h2>" in text
 
 
 def test_parquet_has_all_accesses(scrtune: Scrtune, two: tuple[str, str], tmp_path: Path) -> None:
