@@ -23,8 +23,8 @@ _OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]
 _SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
 _GROUP = re.compile(r'<g id="([^"]*)">')
 """Nothing refers to the ids of groups; all other ids are hashes."""
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
-"""Within a tag."""
+_TAG = re.compile(r"<[^<>]*>")
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
 class Canvas:
@@ -62,10 +62,14 @@ def svg(height: float, draw: Callable[[Canvas], None], label: str) -> Markup:
     text = f'{tag} role="img" aria-label="{escape(label)}"' + _OF_A_FILE.sub("", text)
     text = _SIZE.sub("", text, count=3)
     text = _GROUP.sub(lambda group: "<g>" + canvas.tooltip(group[1]), text)
-    text = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), text)
+    text = _TAG.sub(lambda tag: _LONG_NUMBER.sub(_rounded, tag[0]), text)
     for placeholder, variable in VARIABLES.items():
         text = text.replace(placeholder, f"var({variable})")
     return Markup(re.sub(r"\s*\n\s*", "\n", text))  # noqa: S704 - matplotlib has escaped all texts
+
+
+def _rounded(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:

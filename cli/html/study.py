@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 from typing import NamedTuple, TypeVar
 
 from matplotlib.axes import Axes
@@ -51,7 +52,9 @@ def study_page(found: Study, *, version: str) -> str:
             *(f"{note}." for note in found.notes),
             tables.runs(found),
             *tables.settings(found),
-            *(figure(found) for figure in (_seconds, _costs, _timeline)),
+            _seconds(found),
+            *([_costs(found)] if found.checkpoints else []),
+            *([_timeline(found)] if found.checkpoints or found.activity else []),
             *tables.differences(found),
             *(_what_if(found.what_if) if found.what_if else ()),
             tables.file_classes(found, _MOST_FILE_CLASSES),
@@ -92,6 +95,7 @@ def _figure(
         axes = canvas.figure.add_axes((_LEFT, 0.45 / height, _RIGHT - _LEFT, 1 - _AROUND / height))
         axes.grid(visible=True, axis="x")
         draw(canvas, axes)
+        axes.autoscale_view()
         name_rows(axes, names)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.set_xlim(left=0)
@@ -114,8 +118,8 @@ class _Box(NamedTuple):
 
 def _bar(canvas: Canvas, axes: Axes, box: _Box, colour: str, note: str) -> None:
     """Draw a bar with its tooltip."""
-    size = (box.end_s - box.start_s, box.bottom - box.top)
-    canvas.note(axes.barh(box.top, size[0], size[1], box.start_s, align="edge", color=colour)[0], note)
+    corner, size = (box.start_s, box.top), (box.end_s - box.start_s, box.bottom - box.top)
+    canvas.note(axes.add_patch(Rectangle(corner, *size, fc=colour, linewidth=0)), note)
 
 
 def _seconds(found: Study) -> Figure:
@@ -143,16 +147,12 @@ def _costs(found: Study) -> Figure:
 
     def draw(canvas: Canvas, axes: Axes) -> None:
         for number, run in enumerate(found.runs):
-            for row in by_run[run.name]:
+            if took_s := [row.seconds for row in by_run[run.name]]:
                 ends, colour = (number - 0.3, number + 0.3), _COLOURS["checkpoint"]
-                mark = axes.vlines(row.seconds, *ends, color=colour, alpha=0.55, linewidth=2.5)
-                canvas.note(mark, f"{run.name}, checkpoint {row.number}: {row.seconds:,.3f} s")
-            if rows := by_run[run.name]:
-                mean_s = sum(row.seconds for row in rows) / len(rows)
-                line = axes.vlines(
-                    mean_s, number - 0.45, number + 0.45, color=canvas.theme.ink, linewidth=0.8
-                )
-                canvas.note(line, f"mean {mean_s:,.3f} s")
+                mean_s, least_s, most_s = fmean(took_s), min(took_s), max(took_s)
+                lines = axes.vlines(took_s, *ends, color=colour, alpha=0.55, linewidth=2.5)
+                canvas.note(lines, f"{run.name}: {least_s:,.3f} to {most_s:,.3f} s, mean {mean_s:,.3f} s")
+                axes.vlines(mean_s, number - 0.45, number + 0.45, color=canvas.theme.ink, linewidth=0.8)
 
     note = "A mark for each checkpoint, of the thread that took longest; the thin line is their mean."
     return _figure(("Checkpoints one by one", note), [run.name for run in found.runs], 0.25, (), draw)
