@@ -1,14 +1,10 @@
 """Texts that the terminal and the page have in common: names, values of parameters, verdicts."""
 
-from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..intents.events import Value, Values
 from ..intents.tune.decisions import Verdict
-
-if TYPE_CHECKING:
-    from ..goodput.readers.launcher_log import EstimatedLoss
-    from ..goodput.steps.types import StepSummary
+from .blocks import Styled
 
 _SMALL_S = 0.1
 
@@ -36,6 +32,11 @@ VERDICTS = {
 }
 
 
+def verdict_cell(verdict: Verdict) -> Styled:
+    """Return the verdict on a change in a word."""
+    return Styled(VERDICTS[verdict].word, VERDICTS[verdict].colour)
+
+
 def printable(text: str) -> str:
     """Return `text` with question marks for undecodable bytes and blanks for control characters."""
     shown = text.encode("utf-8", "replace").decode()
@@ -52,21 +53,6 @@ def transitions_text(before: Values, after: Values) -> str:
     return ", ".join(
         f"{name} {value_text(before.get(name))} -> {value_text(value)}"
         for name, value in sorted(after.items())
-    )
-
-
-def counted_steps(count: int, steps: "StepSummary | None") -> int:
-    """Return how many steps an account has that counted `count` numbers: every stride-th is one."""
-    return ceil(count / (steps.stride if steps is not None else 1))
-
-
-def estimate_text(found: "EstimatedLoss") -> str:
-    """Return what of a job's time is an estimate, and of which runs."""
-    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
-    return (
-        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s,"
-        f" the rest being recovery. {runs} not say when they ended: after the last checkpoint, and before"
-        " the next save was due or the next run began; the middle is taken."
     )
 
 

@@ -10,7 +10,6 @@ from typing import Literal
 
 import click
 import msgspec
-from rich.console import RenderableType
 
 from ...scr_config.catalogue import coerce
 from ...scr_config.check.check import (
@@ -27,9 +26,10 @@ from ...scr_config.check.model import Capacity, CheckContext
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, worst_exit_code
 from ...scr_config.resolution import expand
+from ..blocks import Document, table
 from ..format import printable
 from ..options import UNREAD, command, option
-from ..text.tables import plain_table, print_view
+from ..terminal import print_view
 from ..user_files import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
@@ -238,12 +238,12 @@ def _gcc(findings: list[Finding]) -> str:
     return "".join(f"{finding.gcc}\n" for finding in findings)
 
 
-def _table(findings: list[Finding]) -> RenderableType:
+def _table(findings: list[Finding]) -> Document:
     if not findings:
-        return "scrtune: nothing found"
+        return [["scrtune: nothing found"]]
     places = (f"{each.file}:{each.line}:{each.column}" if each.line else each.file for each in findings)
     rows = (
         (place, each.severity, each.message, each.remedy, each.code)
         for place, each in zip(places, findings, strict=True)
     )
-    return plain_table("place", "", "what happens", "remedy", "code", rows=rows)
+    return [[table("place", "", "what happens", "remedy", "code", rows=rows)]]

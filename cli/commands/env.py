@@ -16,8 +16,8 @@ from ..job_options import Preloaded
 from ..jobs import find as find_job
 from ..jobs import state as job_state
 from ..options import UNREAD, command, option
-from ..text import config
-from ..text.tables import print_view
+from ..tables import config
+from ..terminal import print_view
 from ..views.config import resolved_view
 
 

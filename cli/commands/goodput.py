@@ -18,9 +18,9 @@ from ..format import printable
 from ..jobs.find import find, jobs
 from ..jobs.record import of_one, report_unread
 from ..options import FILE, OneJob, command, option
-from ..text import goodput as text
-from ..text import interval as interval_text
-from ..text.tables import print_view
+from ..tables import goodput as tables
+from ..tables import interval as interval_tables
+from ..terminal import csv_text, print_view
 from ..views import goodput as views
 from ..views.goodput import GoodputQuery, Policy, TimeWindow
 from ..views.interval import JobOutlook, inputs, outlook
@@ -177,14 +177,18 @@ def goodput(options: GoodputOptions) -> None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
     elif options.query.is_plain and not options.logs:
         job = views.of_running_or_ended(find(options.job_id))
-        print_view(job, options.form, text.job, text.csv_of_job)
+        print_view(
+            job, options.form, tables.job, lambda job: csv_text(tables.COLUMNS, tables.rows_of_job(job))
+        )
     else:
         if options.logs:
             view = views.of_logs(options.logs, options.job_name, options.query)
         else:
             view = views.of_journal(find(options.job_id), options.query)
         report_unread(view.problems, repeated=view.repeated, lost=view.lost)
-        print_view(view, options.form, text.logs, text.csv_of_logs)
+        print_view(
+            view, options.form, tables.logs, lambda view: csv_text(tables.COLUMNS, tables.rows_of_logs(view))
+        )
 
 
 def _say_which(options: GoodputOptions) -> None:
@@ -228,4 +232,4 @@ def _print_interval(options: GoodputOptions) -> None:
     job = of_one(options.logs, options.job_id, options.job_name)
     view = outlook(inputs(job), options.mtbf_prior, options.what_if)
     named = JobOutlook(job_name=job.name, **msgspec.structs.asdict(view))
-    print_view(named, options.form, interval_text.outlook)
+    print_view(named, options.form, interval_tables.outlook)

@@ -8,19 +8,20 @@ from importlib.metadata import version
 from typing import Literal, TypeVar
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
 
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
 from ...daemon.settings.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
+from ..blocks import Document
 from ..errors import CommandError, extra
 from ..jobs import state as job_state
 from ..jobs.find import find, is_running
 from ..options import OneJob, ShownJob, command, option
-from ..text import job as text
-from ..text.tables import Printable, print_view, rendered
+from ..tables import job as tables
+from ..terminal import Printable, print_view, rendered
 from ..views.story import Story, story
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
@@ -42,7 +43,7 @@ def status(options: StatusOptions) -> None:
     """Show the state of a job: what arrived, what was lost, what is being tried."""
     paths = find(options.job_id)
     if not options.watch:
-        print_view(job_state.status(paths), options.form, text.status)
+        print_view(job_state.status(paths), options.form, tables.status)
         return
     if options.form != "table":
         raise click.UsageError("--watch shows tables; ask for --format json as often as you like")
@@ -64,8 +65,8 @@ def _watch(paths: JobPaths) -> None:
         live.update(Printable(_frame(paths)), refresh=True)
 
 
-def _frame(paths: JobPaths) -> RenderableType:
-    return text.watched(job_state.status(paths), job_state.explain(paths), job_state.goodput(paths))
+def _frame(paths: JobPaths) -> Document:
+    return tables.watched(job_state.status(paths), job_state.explain(paths), job_state.goodput(paths))
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ def explain(options: ExplainOptions) -> None:
     """
     view = job_state.explain(find(options.job_id))
     if not options.about and options.form != "html":
-        print_view(view, options.form, text.explain)
+        print_view(view, options.form, tables.explain)
     else:
-        print_view(story(view, options.about), options.form, text.story, _page)
+        print_view(story(view, options.about), options.form, tables.story, _page)
 
 
 def _page(told: Story) -> str:
@@ -101,13 +102,13 @@ def off(options: OneJob) -> None:
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
     """
-    click.echo(text.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
+    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
 
 
 @command(OneJob)
 def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
-    click.echo(text.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
+    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
 
 
 def _assignment(given: str) -> tuple[str, str]:
@@ -141,7 +142,7 @@ def pin(options: PinOptions) -> None:
     if len(values := dict(options.values)) < len(options.values):
         raise click.UsageError("each NAME once")
     view = fix(find(options.job_id, no_other=True), Question(command="pin", values=values))
-    click.echo(text.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
+    click.echo(tables.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ class UnpinOptions(OneJob):
 def unpin(options: UnpinOptions) -> None:
     """Take `scrtune pin` back: what was there before is active again, and tuned."""
     view = fix(find(options.job_id, no_other=True), Question(command="unpin", names=options.names))
-    click.echo(text.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
+    click.echo(tables.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:

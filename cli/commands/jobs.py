@@ -8,20 +8,19 @@ from dataclasses import dataclass
 
 import click
 import msgspec
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from ...client.paths import JobPaths
 from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.views import StatusView
 from ...replay.reading.cache import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
+from ..blocks import Document, table
 from ..jobs import find as find_job
 from ..jobs import state as job_state
 from ..jobs.ended import EndedJob, ended_jobs
 from ..options import Form, OneJob, command, option
-from ..text.tables import plain_table, print_view, rendered
-from ..views.summary import cost_text
+from ..tables.summary import cost_text
+from ..terminal import print_view, rendered
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,11 +64,11 @@ def _row(paths: JobPaths) -> JobRow:
     )
 
 
-def _jobs_table(rows: Sequence[JobRow]) -> RenderableType:
+def _jobs_table(rows: Sequence[JobRow]) -> Document:
     if not rows:
-        return Text("No job of yours runs or ran here; start one with `scrtune run`.")
+        return [["No job of yours runs or ran here; start one with `scrtune run`."]]
     headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">each", ">goodput")
-    return plain_table(*headings, rows=map(_cells, rows))
+    return [[table(*headings, rows=map(_cells, rows))]]
 
 
 def _cells(row: JobRow) -> tuple[str, ...]:
@@ -123,9 +122,9 @@ def clean(options: CleanOptions) -> None:
     click.echo(f"removed {count_text(removed.count(True), 'job')}{stay}")
 
 
-def _left_table(found: Sequence[EndedJob]) -> RenderableType:
+def _left_table(found: Sequence[EndedJob]) -> Document:
     if not found:
-        return Text("No job that has ended left anything here.")
+        return [["No job that has ended left anything here."]]
     rows = (
         (
             *(job.paths.job_id, _ago(job.ended_s), bytes_text(job.run_bytes)),
@@ -134,7 +133,5 @@ def _left_table(found: Sequence[EndedJob]) -> RenderableType:
         for job in found
     )
     kept = [job.cache.cache for job in found if job.cache and job.cache.is_needed]
-    table = plain_table("job", ">ended", ">size", ">cache", "run directory", rows=rows)
-    return Group(
-        table, *(Text(f"{cache}: its newest checkpoint is nowhere else, and stays") for cache in kept)
-    )
+    found_table = table("job", ">ended", ">size", ">cache", "run directory", rows=rows)
+    return [[found_table, *(f"{cache}: its newest checkpoint is nowhere else, and stays" for cache in kept)]]

@@ -10,9 +10,9 @@ import msgspec
 from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
 from ..options import command, option
-from ..text import config
-from ..text.catalogue_page import catalogue_page
-from ..text.tables import print_view
+from ..tables import config
+from ..tables.catalogue_page import catalogue_page
+from ..terminal import print_view
 
 Form = Literal["table", "json", "markdown"]
 CLASSES = [each.value for each in Mutability if each is not Mutability.RANK0]
@@ -55,7 +55,7 @@ def params(options: ParamsOptions) -> None:
         raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
     entries = _chosen(options)
     if options.form == "json":
-        print_view([*map(_object, entries)], "json", str)
+        print_view([*map(_object, entries)], "json", lambda _: [])
     else:
         table = config.params if options.name is None else config.details
         print_view(entries, options.form, table, lambda _entries: catalogue_page())

@@ -135,7 +135,7 @@ def _summary(paths: JobPaths) -> None:
     from ...daemon.journal.records import JournalError  # noqa: PLC0415
     from ...daemon.views import StatusView  # noqa: PLC0415
     from ..jobs import state as job_state  # noqa: PLC0415
-    from ..views.summary import summary  # noqa: PLC0415
+    from ..tables.summary import summary  # noqa: PLC0415
 
     try:
         view = msgspec.json.decode(paths.last_status.read_bytes(), type=StatusView)

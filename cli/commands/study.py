@@ -1,7 +1,5 @@
 """`scrtune study`: runs of a job compared by their traces."""
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,8 +26,8 @@ from ...units import parse_rate
 from ..errors import extra
 from ..options import FILE, command, option
 from ..reenact import ReenactOptions, written_again
-from ..text import study as text
-from ..text.tables import print_view
+from ..tables import study as tables
+from ..terminal import csv_text, print_view
 from ..user_files import TomlFile, config_text, read_toml
 
 Form = Literal["table", "json", "csv"]
@@ -143,7 +141,7 @@ def study(options: StudyOptions) -> None:
     found = compare(runs, base)
     if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
         found = _predicted(runs, found, options)
-    print_view(found, options.form, text.study, csv_text)
+    print_view(found, options.form, tables.study, _csv)
     if options.parquet is not None:
         _write_parquet(runs, options.parquet)
     if options.html is not None:
@@ -307,14 +305,10 @@ def _shown(progress: Progress) -> Iterator[None]:
         yield
 
 
-def csv_text(found: Study) -> str:
+def _csv(found: Study) -> str:
     """Return a row for each prediction, without any for each run, with the names of its fields above."""
     rows = columns(found.runs if found.what_if is None else found.what_if.predictions)
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(rows)
-    writer.writerows(zip(*rows.values(), strict=True))
-    return out.getvalue()
+    return csv_text(rows, zip(*rows.values(), strict=True))
 
 
 def _write_parquet(runs: Sequence[Run], path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Views as figures and as one HTML page. Never imports `cli.text`."""
+"""Views as figures and as one HTML page. Never imports `cli.terminal`."""

@@ -106,13 +106,7 @@ class Theme(msgspec.Struct, frozen=True):
             "xtick.labelcolor": self.muted,
             "ytick.labelcolor": self.ink,
             **dict.fromkeys(("xtick.color", "ytick.color"), self.grid),
-            **dict.fromkeys(
-                (
-                    f"{what}size"
-                    for what in ("font.", "axes.label", "legend.font", "xtick.label", "ytick.label")
-                ),
-                LETTERS,
-            ),
+            **dict.fromkeys((f"{what}size" for what in _TEXTS), LETTERS),
         }
 
 

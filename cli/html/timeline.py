@@ -1,12 +1,9 @@
 """The figure of a report that shows everything on one axis of time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -15,16 +12,12 @@ from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS
 from ...units import count_text, duration_text, seconds_text
-from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
-from .theme import GROUPS, Theme, colour_of, group_of
+from .canvas import Canvas, legend, name_rows
+from .theme import GROUPS, colour_of, group_of
 
-WIDTH = 11.6
-"""Of the figure, in inches."""
 _LEAST_SHARE = 0.0005
 """A smaller part of a whole would not be visible."""
-_LETTERS = 26
-"""Most letters of a name at the edge."""
 _LANES = 12
 _LANE = _LEVEL = 0.165
 _LEVELS = 8
@@ -36,29 +29,6 @@ _LEAST_BUSY = 2e-4
 """Of the wall time: a lane with less is left out."""
 _PAUSE = 5
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
-
-
-class Canvas:
-    """A figure in the colours of `theme`; `notes` are tooltips by the ids of artists."""
-
-    def __init__(self, figure: FigureBase, theme: Theme) -> None:
-        self.figure, self.theme = figure, theme
-        self.notes: dict[str, str] = {}
-
-    def note(self, artist: Artist, text: str) -> None:
-        """Set the tooltip of `artist`."""
-        artist.set_gid(name := f"n{len(self.notes)}")
-        self.notes[name] = printable(text)
-
-    def tooltip(self, name: str) -> str:
-        """Return the tooltip of the artist with the id `name` as an element of SVG, if it has one."""
-        return f"<title>{escape(self.notes[name], quote=False)}</title>" if name in self.notes else ""
-
-    def mark(self, axes: Axes, at: tuple[float, float], change: TunerChange) -> Artist:
-        """Draw the mark of a change's verdict."""
-        form, ink = VERDICTS[change.verdict], self.theme.ink
-        fill = ink if form.is_filled else self.theme.paper
-        return axes.plot(*at, form.mark, mec=ink, mfc=fill, markersize=5, clip_on=False)[0]
 
 
 _Row = tuple[str, float, Callable[[Canvas, Axes], None]]
@@ -157,7 +127,7 @@ class TimelineFigure:
                 floor = top
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-        _legend(axes, 10, above=True)
+        legend(axes, 10, above=True)
 
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
@@ -193,7 +163,7 @@ class TimelineFigure:
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:
-        names = [_edge_name(lane.name) for lane in self.lanes]
+        names = [lane.name for lane in self.lanes]
         for row, lane in enumerate(self.lanes):
             colour, edge = colour_of(lane.name), "none"
             if lane.name == RUNS:  # a run comprises all other kinds of time
@@ -213,7 +183,7 @@ class TimelineFigure:
             canvas.note(mark, f"{each.what}, {self._since(each.time_s)}")
         for row in range(0, len(names), 2):
             axes.axhspan(row - 0.5, row + 0.5, color=canvas.theme.grid, alpha=0.35, linewidth=0, zorder=0)
-        _name_rows(axes, names)
+        name_rows(axes, names)
 
     def _draw_costs(self, canvas: Canvas, axes: Axes) -> None:
         """Draw a bar for each checkpoint where it began, by part."""
@@ -240,7 +210,7 @@ class TimelineFigure:
                     canvas.note(bar, f"{which}: {text}")
             floor = floor + heights
         _duration_axis(axes, 1.35 * float(floor.max() or 1.0))
-        _legend(axes, 6)
+        legend(axes, 6)
 
     def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
@@ -258,21 +228,7 @@ class TimelineFigure:
         ideal = f"ideal: {seconds_text(steps.summary.ideal_s)}"
         axes.axhline(steps.summary.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
-        _legend(axes, 4)
-
-
-def _edge_name(text: str) -> str:
-    """Return a name for the edge of a figure, shortened if need be."""
-    text = printable(text)
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
-
-
-def _name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Set the rows from top to bottom, with their names at the edge and no frame."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
-    axes.spines[:].set_visible(False)
+        legend(axes, 4)
 
 
 def _ticks(most_s: float) -> Callable[[float, float], str]:
@@ -280,14 +236,6 @@ def _ticks(most_s: float) -> Callable[[float, float], str]:
     if most_s < 1:
         return lambda value, _: f"{1000 * value:g} ms"
     return lambda value, _: f"{value:g} s"
-
-
-def _legend(axes: Axes, columns: int, *, above: bool = False) -> None:
-    """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
-    if axes.get_legend_handles_labels()[0]:
-        drawn = axes.legend(loc="upper right", ncols=columns, handlelength=1.0, columnspacing=1.2)
-        if above:
-            drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))
 
 
 def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:

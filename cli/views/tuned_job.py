@@ -1,33 +1,15 @@
 """What the page of a job says beside its account: its settings and why, its intents, what to run it with."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import msgspec
 
 from ...daemon.views import ExplainView, StatusView, explain_view, status_view
 from ...goodput.interval.model import IntervalError
 from ...goodput.interval.recommend import Outlook
-from ...intents.events import Value
 from ...intents.rules.explain import why_nothing
 from ...scr_config.render import RenderError, environment_text
 from ..jobs import state as job_state
 from ..jobs.record import JobRecord
 from .interval import inputs, outlook
-
-
-class SettingRow(NamedTuple):
-    """A parameter: the user's value and its origin, the active value, and why it has not the best `other`.
-
-    What scrtune does not change has no reason.
-    """
-
-    name: str
-    own: Value | None
-    source: str
-    active: Value
-    other: Value | None = None
-    why: str = ""
 
 
 class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,19 +19,10 @@ class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
     status: StatusView
 
     @property
-    def settings(self) -> Iterator[SettingRow]:
-        """Yield the parameters, with the reasons of those that scrtune may change."""
-        found, levers = self.explain, {each.name: each for each in self.explain.levers}
-        for name, active in found.settings.items():
-            own, source, lever = found.baseline.get(name), found.sources.get(name, ""), levers.get(name)
-            reason = (lever.other, lever.why) if lever else ()
-            yield SettingRow(name, own, source, active, *reason)
-
-    @property
     def unchanged(self) -> str:
         """Why every parameter has the user's value; empty if one has another."""
         found = self.explain
-        if any(each.active != each.own for each in self.settings):
+        if any(found.baseline.get(name) != active for name, active in found.settings.items()):
             return ""
         if found.mode != "auto":
             why = f"--mode {found.mode}"

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from scrtune.cli.commands.demo import ROWS
 from scrtune.cli.main import load_command
+from scrtune.cli.tables.demo import ROWS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import zmq
 
-from scrtune.cli.views.summary import summary
+from scrtune.cli.tables.summary import summary
 from scrtune.client.transport import wire
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader

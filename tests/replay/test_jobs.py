@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.cli.commands.replay import ReplayView, replay_view
+from scrtune.cli.views.replay import ReplayView, replay_view
 from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.io.output_sizes import CHECKPOINTS

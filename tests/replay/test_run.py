@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scrtune.cli.commands.replay import replay_view
+from scrtune.cli.views.replay import replay_view
 from scrtune.replay.outputs import read_outputs
 from scrtune.replay.reading.traces import Summary, TraceNotFoundError
 from scrtune.replay.run import JobShape, Replayed, at_once, find_checkpoints, read_digests, replay_traces

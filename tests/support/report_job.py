@@ -155,7 +155,7 @@ def section(text: str, heading: str) -> list[list[str]]:
     return [
         [
             " ".join(unescape(re.sub(r"<.*?>", "", cell)).split())
-            for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)
+            for cell in re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)
         ]
         for row in rows
     ]

@@ -1,15 +1,15 @@
 """The main job, as a stranger runs it: `scrtune demo`, whole, with real ranks, DFTracer and daemon."""
 
-import io
 import os
 import subprocess
 import sys
 
 import msgspec
 import pytest
-from rich.console import Console
 
-from scrtune.cli.commands.demo import DemoOutcome, DemoView, judged, report, verdict
+from scrtune.cli.tables.demo import report, verdict
+from scrtune.cli.terminal import rendered
+from scrtune.cli.views.demo import DemoOutcome, DemoView, judged
 from scrtune.daemon.views import SavingsView
 from scrtune.intents.tune.decisions import Verdict
 
@@ -116,9 +116,7 @@ def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:
 
 
 def test_the_report_shows_all_of_it(view: DemoView) -> None:
-    console = Console(record=True, width=120, file=io.StringIO())
-    console.print(report(view))
-    text = " ".join(console.export_text().split())
+    text = " ".join(rendered(report(view)).split())
     rows = ("whole job", "checkpoints", "last checkpoints", "observation")
     for words in ("Intents", "Decisions", *rows, "From poor settings:", "From SCR's defaults:"):
         assert words in text
@@ -142,13 +140,13 @@ def test_the_verdict_is_honest_in_both_directions(
     view: DemoView, outcome: DemoOutcome, ratio: float, words: str
 ) -> None:
     each = msgspec.structs.replace(view.comparisons[0], outcome=outcome, ratio=ratio)
-    assert words in verdict(each).plain
+    assert words in verdict(each).text
 
 
 def test_the_verdict_says_what_this_machine_allows(view: DemoView) -> None:
     each, savings = view.comparisons[0], SavingsView(why_nothing="the disk is as fast as the memory")
     status = msgspec.structs.replace(each.status, savings=savings)
     nothing = msgspec.structs.replace(each, found=None, status=status)
-    assert "Nothing better was found: the disk is as fast as the memory." in verdict(nothing).plain
+    assert "Nothing better was found: the disk is as fast as the memory." in verdict(nothing).text
     found = msgspec.structs.replace(each, found=msgspec.structs.replace(each.tuned, whole_s=7.25))
-    assert "Alone with the settings that were found: 7.2 s, a checkpoint" in verdict(found).plain
+    assert "Alone with the settings that were found: 7.2 s, a checkpoint" in verdict(found).text

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.views.summary import summary
+from scrtune.cli.tables.summary import summary
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.views import ExplainView, StatusView

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from scrtune.cli import main as cli
 from scrtune.cli.commands.params import INTENTS
-from scrtune.cli.text.catalogue_page import catalogue_page
+from scrtune.cli.tables.catalogue_page import catalogue_page
 from scrtune.intents.rules.situation import Intents
 from scrtune.scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.commands.replay import ReplayView
+from scrtune.cli.views.replay import ReplayView
 
 from ...replay.test_run import write_job
 

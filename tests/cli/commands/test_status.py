@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.text.job import sparkline
+from scrtune.cli.tables.job import sparkline
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.events import EventsLost
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.commands.replay import ReplayView
+from scrtune.cli.tables.summary import summary
+from scrtune.cli.views.replay import ReplayView
 from scrtune.cli.views.story import Story
-from scrtune.cli.views.summary import summary
 from scrtune.daemon.views import ExplainView, StatusView
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, Values
@@ -137,7 +137,7 @@ def test_contradictions_are_told_and_stop_nothing(scrtune: Scrtune) -> None:
     shown = scrtune("explain", "--job-id", "j", "--format", "json").stdout
     found = msgspec.json.decode(shown, type=ExplainView).contradictions
     assert [each.partition(":")[0] for each in found] == ["--keep-checkpoints 5", "--tolerate-losses 64"]
-    assert "Told: --keep-checkpoints 5:3" in scrtune("explain", "--job-id", "j").stdout
+    assert "Contradiction: --keep-checkpoints 5:3" in scrtune("explain", "--job-id", "j").stdout
 
 
 def test_recorded_traces_give_the_same_parameters(scrtune: Scrtune, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,8 +61,14 @@ def test_the_same_numbers_in_every_form(scrtune: Scrtune, two: tuple[str, str], 
         assert float(row["cache_seconds"]) == run["cache"]["seconds"]
     text = page.read_text()
     assert "<script" not in text
-    assert "http" not in text.replace("http-equiv", "")
-    assert f"{found['runs'][1]['checkpoint_s']:,.3f}" in text
+    assert {*re.findall(r"https?://[^\"' <>]+", text)} <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert f"<title>one, checkpoint: {found['runs'][1]['checkpoint_s']:,.3f} s</title>" in text
+    assert text.count("<svg") == 3
+    for title in ("Seconds of each run", "Checkpoints one by one", "Over time"):
+        assert f"<h2>{title}</h2>" in text
 
 
 def test_parquet_has_all_accesses(scrtune: Scrtune, two: tuple[str, str], tmp_path: Path) -> None:
@@ -229,9 +236,9 @@ def test_what_if_is_told_in_every_form(scrtune: Scrtune, study_file: Path, tmp_p
         assert float(row["checkpoint_s_value"]) == prediction["checkpoint_s"]["value"]
         assert row["settings_SCR_CACHE_BYPASS"] == str(prediction["settings"]["SCR_CACHE_BYPASS"])
     text = page.read_text()
-    assert "<h2>What if</h2>" in text
+    assert "<h2>What if: the seconds of a checkpoint" in text
     assert "<script" not in text
-    assert f"here are all {len(found['predictions'])}." in text
+    assert f"All {len(found['predictions'])} predictions" in text
 
 
 def test_without_what_if_nothing_is_predicted(scrtune: Scrtune, two: tuple[str, str]) -> None:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from scrtune.cli.html.canvas import WIDTH
 from scrtune.cli.html.theme import GROUPS
-from scrtune.cli.html.timeline import WIDTH
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal

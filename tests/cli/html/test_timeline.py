@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from scrtune.cli.html.canvas import WIDTH, Canvas
 from scrtune.cli.html.page import page
 from scrtune.cli.html.theme import LIGHT
-from scrtune.cli.html.timeline import WIDTH, Canvas, TimelineFigure
+from scrtune.cli.html.timeline import TimelineFigure
 from scrtune.cli.views.tuner_changes import TunerChange
 from scrtune.goodput.report import Report
 from scrtune.intents.tune.decisions import Verdict

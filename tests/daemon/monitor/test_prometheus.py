@@ -17,13 +17,15 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from scrtune.cli import main as cli
+from scrtune.cli.blocks import Document
 from scrtune.cli.commands.run import missing
 from scrtune.cli.options import MonitoringOptions, command
-from scrtune.cli.text import job as tables
-from scrtune.cli.views.summary import summary
+from scrtune.cli.tables import job as tables
+from scrtune.cli.tables.summary import summary
+from scrtune.cli.terminal import Printable
 from scrtune.daemon.options import Monitoring, address_of
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
@@ -84,10 +86,10 @@ def samples(text: str, parse: Any = text_format) -> dict[tuple[str, ...], float]
     }
 
 
-def words(shown: RenderableType) -> str:
+def words(shown: Document) -> str:
     """What a wide terminal shows, spaces and line breaks made one."""
     console = Console(file=io.StringIO(), width=1000, markup=False)
-    console.print(shown)
+    console.print(Printable(shown))
     assert isinstance(console.file, io.StringIO)
     return " ".join(console.file.getvalue().split())
 

@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-from rich.console import RenderableType
 
-from scrtune.cli.text import goodput as goodput_text
-from scrtune.cli.text import job as job_text
-from scrtune.cli.text import tables
-from scrtune.cli.views.summary import summary
+from scrtune.cli import terminal
+from scrtune.cli.blocks import Document, table
+from scrtune.cli.tables import goodput as goodput_tables
+from scrtune.cli.tables import job as job_tables
+from scrtune.cli.tables.summary import summary
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved, StorageProbed
@@ -19,8 +19,8 @@ AGAINST = "at checkpoints, against your own settings"
 ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 
-def text(shown: RenderableType) -> str:
-    return " ".join(tables.rendered(shown).split())
+def text(shown: Document) -> str:
+    return " ".join(terminal.rendered(shown).split())
 
 
 @pytest.fixture
@@ -37,9 +37,11 @@ def status_of(pipeline: Pipeline, **changed: object) -> views.StatusView:
 
 
 def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
-    assert "checkpoints none goodput" in text(job_text.status(status_of(pipeline)))
-    assert "checkpoints 1; not measured goodput" in text(job_text.status(status_of(pipeline, checkpoints=1)))
-    assert "No checkpoint was measured" in text(job_text.explain(views.explain_view(pipeline)))
+    assert "checkpoints none goodput" in text(job_tables.status(status_of(pipeline)))
+    assert "checkpoints 1; not measured goodput" in text(
+        job_tables.status(status_of(pipeline, checkpoints=1))
+    )
+    assert "No checkpoint was measured" in text(job_tables.explain(views.explain_view(pipeline)))
     assert "1 checkpoint, not measured each" in summary(status_of(pipeline, checkpoints=1))[0]
 
 
@@ -50,8 +52,8 @@ def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipel
     for observation, said in ((Observation(), "no output was traced yet"), (traced, traced.sentence())):
         explained = msgspec.structs.replace(views.explain_view(pipeline), observation=observation)
         status = status_of(pipeline, observation=observation, checkpoints=1)
-        assert f"observation {said}" in text(job_text.status(status))
-        assert f"Observation: {said}." in text(job_text.explain(explained))
+        assert f"observation {said}" in text(job_tables.status(status))
+        assert f"Observation: {said}." in text(job_tables.explain(explained))
         assert f"scrtune: observation: {said}" in summary(status)
     assert traced.sentence() == (
         "3 outputs traced, 108 calls of rank 0, cost 0.001 s (0.02% of the job, budget 1.00%);"
@@ -60,21 +62,21 @@ def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipel
 
 
 def test_what_was_probed_is_shown_and_what_could_not_be(pipeline: Pipeline) -> None:
-    assert "Probe" not in text(job_text.explain(views.explain_view(pipeline)))
+    assert "Probe" not in text(job_tables.explain(views.explain_view(pipeline)))
     rates = {"cache_write_bytes_per_s": 2.0 * 2**30, "cache_read_bytes_per_s": 2.5 * 2**30}
     pipeline.handle(StorageProbed(host="n1", xor_bytes_per_s=2.0**34, probe_s=0.041, **rates), 2.0)
     assert "Probe of n1: cache writes 2 GiB/s, cache reads 2.5 GiB/s, XOR 16 GiB/s, took 41.0 ms." in text(
-        job_text.explain(views.explain_view(pipeline))
+        job_tables.explain(views.explain_view(pipeline))
     )
     pipeline.handle(StorageProbed(host="n1", problem="/c: Read-only file system"), 3.0)
     assert "Probe of n1: took 0.0 ms. /c: Read-only file system." in text(
-        job_text.explain(views.explain_view(pipeline))
+        job_tables.explain(views.explain_view(pipeline))
     )
     assert status_of(pipeline).probe == pipeline.observers.nodes.probe
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:
-    shown = text(job_text.intents(views.intent_views(pipeline)))
+    shown = text([[job_tables.intents(views.intent_views(pipeline))]])
     assert "declared, not observed" in shown
     assert "1 rank on 1 node," in shown
     assert "1 x settings" not in shown
@@ -83,7 +85,7 @@ def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) ->
 def test_settings_that_were_never_active_are_shown_as_such(pipeline: Pipeline) -> None:
     failed = msgspec.structs.replace(views.explain_view(pipeline), unpublished="/x/scr.conf: read-only")
     assert "Not active, because they could not be published: /x/scr.conf: read-only" in text(
-        job_text.explain(failed)
+        job_tables.explain(failed)
     )
     lines = summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
     assert lines[-1] == "scrtune: the last changes were never active: /x/scr.conf: read-only"
@@ -96,7 +98,7 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     job = SettingsObserved(settings=cached, sources=dict.fromkeys(cached, "user config"))
     pipeline.handle(msgspec.structs.replace(job, mutability=mutability, floor="NODE", nodes=2), 1.0)
     assert "The next launch changes SCR_COPY_TYPE SINGLE -> PARTNER." in text(
-        job_text.explain(views.explain_view(pipeline))
+        job_tables.explain(views.explain_view(pipeline))
     )
     waiting = Decision(
         generation=0,
@@ -107,7 +109,7 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
         previous={"SCR_SET_SIZE": 8},
         because="only a launch can change it",
     )
-    shown = text(job_text.decisions([waiting], 1.0, ()))
+    shown = text([[job_tables.decisions([waiting], 1.0, ())]])
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
@@ -121,7 +123,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         rule="a run under other settings",
         because="it differs",
     )
-    assert text(job_text.decisions([trial, again], 1.0, ())).count("yours again") == 2
+    assert text([[job_tables.decisions([trial, again], 1.0, ())]]).count("yours again") == 2
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_a_job_ends_with_what_was_saved_what_trying_cost_and_what_to_keep(
 
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:
-    assert "has not reported its engine and ranks yet" in text(job_text.status(status_of(Pipeline())))
+    assert "has not reported its engine and ranks yet" in text(job_tables.status(status_of(Pipeline())))
 
 
 def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline: Pipeline) -> None:
@@ -180,7 +182,7 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
     ]
     for event in told:
         pipeline.handle(event, 10.0)
-    shown = text(goodput_text.goodput(views.goodput_view(pipeline, 10.0)))
+    shown = text(goodput_tables.goodput(views.goodput_view(pipeline, 10.0)))
     assert "1.500 s of data loading ran beside the steps" in shown
     assert "the ranks' clocks are 250.0 ms apart" in shown
     assert "custom:eval [bold]" in shown
@@ -188,23 +190,21 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
 
 def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline: Pipeline) -> None:
     pipeline.handle(JobStarted(time_s=1.0), 1.0)
-    assert "1 run; goodput" in text(goodput_text.goodput(views.goodput_view(pipeline, 2.0)))
+    assert "1 run; goodput" in text(goodput_tables.goodput(views.goodput_view(pipeline, 2.0)))
     pipeline.handle(NodeFailed(time_s=2.0, node="n1"), 2.0)
     for dataset in (3, 4):
         pipeline.handle(Recovered(kind="rebuild", dataset=dataset, start_s=3.0, end_s=4.0), 4.0)
-    shown = text(goodput_text.goodput(views.goodput_view(pipeline, 5.0)))
+    shown = text(goodput_tables.goodput(views.goodput_view(pipeline, 5.0)))
     assert "1 run, 1 node failure, 2 datasets brought back by SCR; goodput" in shown
 
 
 def test_a_pipe_gets_the_width_of_columns_and_no_trailing_blanks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = tables.plain_table("name", "text")
-    table.add_row("one", "word " * 30)
-    table.add_row("two", "")
+    shown = table("name", "text", rows=[("one", "word " * 30), ("two", "")])
     for columns, width in (("", 120), ("40", 40)):
         monkeypatch.setenv("COLUMNS", columns)
-        lines = tables.rendered(table).splitlines()
+        lines = terminal.rendered([[shown]]).splitlines()
         assert lines[-1] == "two"
         assert lines == [line.rstrip() for line in lines]
         assert width - 5 <= max(map(len, lines)) <= width

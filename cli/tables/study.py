@@ -1,21 +1,45 @@
-"""The tables of `scrtune study` and the sentences around them, the same on the terminal and on the page."""
+"""The tables of `scrtune study`, the same on the terminal and on the page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...intents.events import Values
 from ...replay.study_rows import RunDifference, RunRow, Study
 from ...replay.what_if.rows import Importance, PredictedValue, Prediction, WhatIf
 from ...units import bytes_text, count_text
+from ..blocks import Cell, Document, Lines, Section, Styled, Table, facts, table
 from ..format import seconds_column, value_text
-from .table import Bold, Lines, TextTable
 
 _SHOWN_S = _SHOWN_SHARE = 0.005
+_FILE_CLASSES = 12
 
 
-def runs(found: Study) -> TextTable:
+def study(found: Study) -> Document:
+    """Return the runs, how they differ, where their bytes went, notes, and what is predicted."""
+    return [
+        [runs(found)],
+        settings(found),
+        differences(found),
+        [file_classes(found, _FILE_CLASSES)] if found.file_classes else [],
+        [reading(found)],
+        [f"- {note}." for note in found.notes],
+        *(_what_if(found.what_if) if found.what_if else []),
+    ]
+
+
+def _what_if(found: WhatIf) -> Document:
+    return [
+        [predictions(found), *filter(None, (below(found), hidden(found)))],
+        [importances(found)],
+        [held_out(found)] if found.held_out else [],
+        [f"- {note}." for note in found.notes],
+    ]
+
+
+def runs(found: Study) -> Table:
     """Return the seconds and bytes of each run."""
     numbers = (">checkpoints", ">checkpoint s", ">cache s", ">prefix s", ">to cache", ">to prefix")
-    return TextTable(("run", *numbers, ">bandwidth", ">flush s"), tuple(map(_run, found.runs)))
+    title = f"Seconds: {found.grouping}"
+    return table("run", *numbers, ">bandwidth", ">flush s", rows=map(_run, found.runs), title=title)
 
 
 def _run(row: RunRow) -> tuple[str, ...]:
@@ -30,18 +54,27 @@ def _run(row: RunRow) -> tuple[str, ...]:
     )
 
 
-def differences(found: Study) -> TextTable:
+def settings(found: Study) -> Section:
+    """Return the settings in which runs differ."""
+    differing = found.differing_settings
+    return [facts(differing, "Settings that differ")] if differing else []
+
+
+def differences(found: Study) -> Section:
     """Return how the means of each run differ from those of the run that it is compared to."""
     headings = ("run", "mean of a", ">base s", ">run s", ">difference s", ">95 %", ">of", "the run's is")
-    return TextTable(headings, tuple(_difference(row, found.base) for row in found.differences))
+    title = f"Means against {found.base}: a checkpoint by its slowest thread, a flush by its slowest rank"
+    rows = [_difference(row, found.base) for row in found.differences]
+    return [table(*headings, rows=rows, title=title)] if rows else []
 
 
-def _difference(row: RunDifference, base: str) -> tuple[str, ...]:
+def _difference(row: RunDifference, base: str) -> Sequence[Cell]:
+    difference: Cell
     difference, word = f"{row.difference_s:+,.3f}", "no clear difference"
     if row.low_s is None:
         word = "too few to say"
     elif row.is_clear:
-        difference, word = Bold(difference), "longer" if row.difference_s > 0 else "shorter"
+        difference, word = Styled(difference), "longer" if row.difference_s > 0 else "shorter"
     return (
         row.run if row.base == base else f"{row.run} (against {row.base})",
         row.measure,
@@ -54,7 +87,7 @@ def _difference(row: RunDifference, base: str) -> tuple[str, ...]:
     )
 
 
-def file_classes(found: Study, most: int) -> TextTable:
+def file_classes(found: Study, most: int) -> Table:
     """Return the classes of files that took longest, `most` of them."""
     longest = sorted(found.file_classes, key=lambda row: -row.seconds)[:most]
     rows = (
@@ -65,26 +98,13 @@ def file_classes(found: Study, most: int) -> TextTable:
         for row in longest
     )
     numbers = (">calls", ">bytes", ">s of a thread", ">s of all threads")
-    return TextTable(("run", "tier", "files", "operation", *numbers), tuple(rows))
+    title = "Files (digits and dashes of names left out) that took longest"
+    return table("run", "tier", "files", "operation", *numbers, rows=rows, title=title)
 
 
-def reading(found: Study) -> TextTable:
+def reading(found: Study) -> Table:
     """Return what was read of each run."""
-    rows = (
-        (
-            *(row.name, f"{row.reading.files:,}", f"{row.reading.lines:,}"),
-            f"{sum(row.reading.dropped.values()):,}",
-            *(f"{row.processes:,}", f"{row.hosts:,}", seconds_column(row.span_s)),
-        )
-        for row in found.runs
-    )
-    numbers = (">files", ">lines", ">dropped", ">processes", ">hosts", ">s from first to last event")
-    return TextTable(("run", *numbers), tuple(rows))
-
-
-def reading_text(row: RunRow) -> str:
-    """Return what was read of a run in a line."""
-    return "; ".join(filter(None, _read(row)))
+    return facts({row.name: "; ".join(filter(None, _read(row))) for row in found.runs}, title="Read")
 
 
 def _read(row: RunRow) -> Iterator[str]:
@@ -100,24 +120,25 @@ def _read(row: RunRow) -> Iterator[str]:
     yield from read.damage
 
 
-def predictions(found: WhatIf, *, leading: bool = True) -> TextTable:
+def predictions(found: WhatIf, *, leading: bool = True) -> Table:
     """Return what is predicted, of each way to write the cheapest (`leading`), or all."""
     headings = (">#", ">checkpoint s", f">to {found.base}", ">flush s", ">survives")
     rows = map(_prediction, found.leading if leading else found.predictions)
-    return TextTable((*headings, "settings, and what the seconds are"), tuple(rows))
+    title = "What if: the seconds of a checkpoint as predicted, the cheapest first"
+    return table(*headings, "settings, and what the seconds are", rows=rows, title=title)
 
 
-def _prediction(row: Prediction) -> tuple[str | Lines, ...]:
+def _prediction(row: Prediction) -> Sequence[Cell]:
     parts = sorted(row.parts_s.items(), key=lambda item: -item[1])
     shown = [f"{name} {seconds_column(seconds)}" for name, seconds in parts if seconds >= _SHOWN_S]
     return (
         *(str(row.rank), interval_text(row.checkpoint_s), f"{row.difference_s.value:+,.2f}"),
         *(interval_text(row.flush_s), "all" if row.survives is None else str(row.survives)),
-        Lines((Bold(changes_text(row.changes)), f"{', '.join(shown)} s; {row.source}")),
+        Lines((Styled(changes_text(row.changes)), f"{', '.join(shown)} s; {row.source}")),
     )
 
 
-def importances(found: WhatIf) -> TextTable:
+def importances(found: WhatIf) -> Table:
     """Return the parameters that matter at all."""
     rows = (
         (
@@ -131,7 +152,8 @@ def importances(found: WhatIf) -> TextTable:
         if row.worth_s >= _SHOWN_S or (row.permuted or 0.0) >= _SHOWN_SHARE
     )
     headings = ("parameter", ">worth s", ">in the runs", "least s with each value (flush s)", "source")
-    return TextTable(headings, tuple(rows))
+    title = "Which parameters matter: as predicted, and in the runs"
+    return table(*headings, rows=rows, title=title)
 
 
 def _best(row: Importance) -> str:
@@ -144,7 +166,7 @@ def _best(row: Importance) -> str:
     )
 
 
-def held_out(found: WhatIf) -> TextTable:
+def held_out(found: WhatIf) -> Table:
     """Return each run as predicted from all others."""
     rows = (
         (
@@ -153,10 +175,12 @@ def held_out(found: WhatIf) -> TextTable:
         )
         for row in found.held_out
     )
-    return TextTable(("run", "measure", ">measured s", ">predicted s", ">error", ""), tuple(rows))
+    headings = ("run", "measure", ">measured s", ">predicted s", ">error", "")
+    title = "How good it is: each run as predicted from all others"
+    return table(*headings, rows=rows, title=title, note=errors_text(found))
 
 
-def rates(found: WhatIf) -> TextTable:
+def rates(found: WhatIf) -> Table:
     """Return what the model takes the rates to be."""
     rows = (
         (
@@ -166,7 +190,8 @@ def rates(found: WhatIf) -> TextTable:
         )
         for row in found.rates
     )
-    return TextTable(("rate", ">value", ">90 % interval", ">from"), tuple(rows))
+    note = "Of a node (bytes), a rank, a file, a call: what the model takes them to be."
+    return table("rate", ">value", ">90 % interval", "from", rows=rows, title="Rates", note=note)
 
 
 def _rate(name: str, value: float) -> str:

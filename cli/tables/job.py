@@ -2,9 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
@@ -14,25 +11,25 @@ from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
-from ..format import transitions_text, value_text
-from ..views import nodes
+from ..blocks import Block, Document, Lines, Section, Styled, Table, facts, table
+from ..format import transitions_text, value_text, verdict_cell
 from ..views.story import Story, standing
-from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
-from .tables import facts, plain_table, text_table, verdict_text
+from . import nodes
+from .summary import cost_text, failures, journal_gaps
 
 _BARS = 60
 _HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
-def status(view: StatusView) -> RenderableType:
+def status(view: StatusView) -> Document:
     """Return the table of `scrtune status`."""
     counters = view.counters
     state = "runs" if view.running else "has ended (read from its journal)"
     job = "the application has not reported its engine and ranks yet"
     if view.engine:
         job = f"{count_text(view.ranks, 'rank')}, {count_text(view.nodes, 'node')}, engine {view.engine}"
-    return facts(
+    shown = facts(
         {
             "job": f"{view.job_id} on {view.host}: {job}",
             "leader": nodes.leader(view),
@@ -64,15 +61,16 @@ def status(view: StatusView) -> RenderableType:
             "monitors fail": "\n".join(failures(view)),
         }
     )
+    return [[shown]]
 
 
-def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> RenderableType:
+def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> Document:
     """Return the frame of `scrtune status --watch`."""
     costs_s = [each.cost_s for each in spent.costs[-_BARS:]]
     bars = f"{sparkline(costs_s)}  {seconds_text(costs_s[-1])}" if costs_s else "none measured yet"
     title = f"The last {count_text(len(costs_s), 'checkpoint')}, what each cost" if costs_s else "Checkpoints"
     found = [each for each in why.intents if each.count]
-    return Group(status(seen), "", intents(found, why.start_s), "", facts({title: bars}))
+    return [*status(seen), [intents(found, why.start_s)], [facts({title: bars})]]
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -99,10 +97,10 @@ def _costs(view: StatusView | ExplainView, each: str = "") -> str:
     return f"{now}{each} now, {before} under your settings"
 
 
-def intents(views: Sequence[IntentView], start_s: float = 0.0) -> RenderableType:
+def intents(views: Sequence[IntentView], start_s: float = 0.0) -> Table:
     """Return a row for each intent with its evidence, and until when that is in a job from `start_s` on."""
     rows = ((view.name, view.sentence, _evidence(view, start_s)) for view in views)
-    return plain_table("intent", "meaning", "evidence", rows=rows, title="Intents")
+    return table("intent", "meaning", "evidence", rows=rows, title="Intents", kind="texts")
 
 
 def _evidence(view: IntentView, start_s: float) -> str:
@@ -116,22 +114,22 @@ def _evidence(view: IntentView, start_s: float) -> str:
 
 def decisions(
     log: Sequence[Decision], start_s: float, gains: Sequence[GainView], *, running: bool = False
-) -> RenderableType:
+) -> Table:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
     If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
     that is not `running` has no verdict any more.
     """
-    begin_s, rows = start_s or log[0].time_s, []
+    begin_s, rows = start_s or (log[0].time_s if log else 0.0), []
     for change in tuner_changes(log, gains):
         is_over = change.verdict is Verdict.TRIAL and not running
-        verdict = Text("undecided") if is_over else verdict_text(change.verdict)
+        verdict = "undecided" if is_over else verdict_cell(change.verdict)
         at, number = f"{change.decision.time_s - begin_s:.1f} s", str(change.decision.generation)
-        rows.append((at, number, verdict, Group(Text(change.what, style="bold"), _reasons(change))))
-    return plain_table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
+        rows.append((at, number, verdict, Lines((Styled(change.what), _reasons(change)))))
+    return table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
 
 
-def _reasons(change: TunerChange) -> RenderableType:
+def _reasons(change: TunerChange) -> Table:
     """Return why a change was made; of a trial what was expected, seen and believed, and the budget."""
     trial, ended = change.decision, change.ended
     rows = {"what": f"{trial.rule} [{trial.intent}]", "source": trial.source, "why": trial.because}
@@ -167,7 +165,7 @@ def _no_decisions(view: ExplainView) -> str:
     return f"No change{so_far}: no checkpoint was measured."
 
 
-def levers(views: Sequence[LeverView]) -> RenderableType:
+def levers(views: Sequence[LeverView]) -> Table:
     """Return a row for each lever: its value, the best other one, what that saves, why it is as it is."""
     rows = (
         (
@@ -178,28 +176,29 @@ def levers(views: Sequence[LeverView]) -> RenderableType:
         for each in views
     )
     title = "Why each lever is as it is (saves: of a checkpoint, as believed, with what goes best with it)"
-    return plain_table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
+    return table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
 
 
-def proposals(found: Sequence[Proposal], title: str) -> RenderableType:
+def proposals(found: Sequence[Proposal], title: str) -> Section:
     """Return each proposal with its reasons; none was tried."""
-    shown: list[RenderableType] = [Text(title, style="bold")]
+    shown: list[Block] = [Styled(title)]
     for each in found:
         gain = "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint"
         what = f"{each.rule} [{each.intent}]"
         rows = {"what": what, "source": each.source, "why": each.because, "gain": gain}
-        shown += [Text(assignments(each.changes)), facts(rows)]
-    return Group(*shown)
+        shown += [assignments(each.changes), facts(rows)]
+    return shown
 
 
-def _settings(view: ExplainView) -> RenderableType:
+def _settings(view: ExplainView) -> Table:
     """Return a row for each parameter: the user's value, its origin, the active value."""
     rows = []
-    for name, value in view.settings.items():
+    for name, value in sorted(view.settings.items()):
         own = view.baseline.get(name)
-        active = Text(value_text(value), style="" if value == own else "bold green")
-        rows.append((name, value_text(own), view.sources.get(name, ""), active))
-    return plain_table("parameter", "yours", "from", "active", rows=rows, title="Settings")
+        active = value_text(value)
+        shown = active if value == own else Styled(active, "bold green")
+        rows.append((name, value_text(own), view.sources.get(name, ""), shown))
+    return table("parameter", "yours", "from", "active", rows=rows, title="Settings")
 
 
 def _probe(probe: StorageProbed) -> str:
@@ -217,35 +216,46 @@ def _probe(probe: StorageProbed) -> str:
     return f"Probe of {probe.host}: {'. '.join(filter(None, [', '.join(found), probe.problem]))}."
 
 
-def explain(view: ExplainView) -> RenderableType:
+def explain(view: ExplainView) -> Document:
     """Return the tables of `scrtune explain`."""
-    shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
-    shown += [intents(view.intents, view.start_s), "", Text(f"Observation: {view.observation.sentence()}.")]
-    if view.probe:
-        shown.append(Text(_probe(view.probe)))
-    if view.leaders:
-        shown.append(Text(nodes.led(view.leaders, view.start_s)))
-    shown.append("")
+    seen = [f"Observation: {view.observation.sentence()}."]
+    seen += [_probe(view.probe)] if view.probe else []
+    seen += [nodes.led(view.leaders, view.start_s)] if view.leaders else []
+    at_nodes: Section = []
     if view.nodes:
-        lag = (Text(f"Straggler: {each}.") for each in view.stragglers)
-        shown += [text_table(nodes.table(view.nodes), nodes.title(view.nodes)), *lag, ""]
-    if view.decisions:
-        shown += [decisions(view.decisions, view.start_s, view.gains, running=view.running), ""]
-    else:
-        shown += [_no_decisions(view), ""]
-    if view.levers:
-        shown += [levers(view.levers), ""]
-    if view.parameters:
-        shown += [parameters(view.parameters, view), ""]
-    shown += [_settings(view), "", *map(Text, _told(view))]
-    if view.proposals:
-        shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
+        at_nodes = [nodes.table_of(view.nodes), *(f"Straggler: {each}." for each in view.stragglers)]
+    changes = decisions(view.decisions, view.start_s, view.gains, running=view.running)
+    proposed = proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")
+    return [
+        [Styled(f"Job {view.job_id}")] if view.job_id else [],
+        [intents(view.intents, view.start_s)],
+        seen,
+        at_nodes,
+        [changes if view.decisions else _no_decisions(view)],
+        [levers(view.levers)] if view.levers else [],
+        [*_parameters(view)],
+        [_settings(view)],
+        [*_told(view)],
+        proposed if view.proposals else [],
+        [*_not_active(view)],
+    ]
+
+
+def _parameters(view: ExplainView) -> Iterator[Block]:
+    """Yield the table of what follows without a trial, and the names of those of which nothing does."""
+    follows = [each for each in view.parameters if each.is_wanted or each.command]
+    if follows:
+        yield parameters(follows, view)
+    if silent := sorted({each.name for each in view.parameters} - {each.name for each in follows}):
+        yield f"Nothing else follows: {', '.join(silent)}; `scrtune explain NAME` says why."
+
+
+def _not_active(view: ExplainView) -> Iterator[Block]:
+    """Yield what is decided and not active, and why."""
     if view.at_launch:
-        shown.append(Text(f"The next launch changes {transitions_text(view.settings, view.at_launch)}."))
+        yield f"The next launch changes {transitions_text(view.settings, view.at_launch)}."
     if view.unpublished:
-        failure = f"Not active, because they could not be published: {view.unpublished}"
-        shown.append(Text(failure, style="bold red"))
-    return Group(*shown)
+        yield Styled(f"Not active, because they could not be published: {view.unpublished}", "bold red")
 
 
 def _told(view: ExplainView) -> Iterator[str]:
@@ -254,23 +264,24 @@ def _told(view: ExplainView) -> Iterator[str]:
     has_budget = view.mode == "auto" and view.running
     left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
     yield f"{cost}{left}."
-    yield from (f"Told: {each}." for each in view.contradictions)
+    yield from (f"Contradiction: {each}." for each in view.contradictions)
     if view.pace:
         yield f"{view.pace[0].upper()}{view.pace[1:]}."
     if view.recalled is not None:
         yield f"Known before: {view.recalled.sentence()}."
 
 
-def story(told: Story) -> RenderableType:
+def story(told: Story) -> Document:
     """Return the sections of a story, one below the other."""
-    shown: list[RenderableType] = [Text(f"Job {told.job_id}: {told.about}", style="bold")]
-    shown += [Text(f"Told: {each}.") for each in told.contradictions]
-    for each in told.sections:
-        shown += ["", Text(each.title, style="bold"), facts(each.rows)]
-    return Group(*shown)
+    head: Section = [
+        Styled(f"Job {told.job_id}: {told.about}"),
+        *(f"Contradiction: {each}." for each in told.contradictions),
+    ]
+    sections: Document = [[facts(each.rows, each.title)] for each in told.sections]
+    return [head, *sections]
 
 
-def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = None) -> RenderableType:
+def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = None) -> Table:
     """Return a row for each parameter that follows without a trial: its value, and what became of it."""
     rows = []
     for each in found:
@@ -278,7 +289,7 @@ def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = Non
         value = lines if each.value is None else value_text(each.value)
         rows.append((each.name, value, each.intent, standing(each, view)))
     title = "What follows without a trial (scrtune explain NAME says why)"
-    return plain_table("parameter", "follows", "from", "standing", rows=rows, title=title)
+    return table("parameter", "follows", "from", "standing", rows=rows, title=title)
 
 
 def switched(view: SwitchView, *, on: bool) -> str:

@@ -1,6 +1,5 @@
 """`scrtune goodput --interval` and `--what-if`: from a job's journal or its logs to a setting of SCR's."""
 
-import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
 from scrtune.cli.commands.goodput import asked_schedule, mtbf_prior
 from scrtune.cli.errors import UnknownJobError
 from scrtune.cli.jobs import record as job_record
 from scrtune.cli.jobs.record import JobRecord
 from scrtune.cli.main import main
-from scrtune.cli.text.interval import table
+from scrtune.cli.tables import interval as tables
+from scrtune.cli.terminal import rendered
 from scrtune.cli.views.interval import Inputs, JobOutlook, inputs, outlook
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal
@@ -28,7 +27,7 @@ from scrtune.goodput.job_events import JobEvents
 from scrtune.intents.events import Event
 from scrtune.units import rounded_duration_text
 
-from ...support.simulated_job import CACHED, T0, Job
+from ....support.simulated_job import CACHED, T0, Job
 
 TWO_LEVELS = Inputs(
     measured=MeasuredCosts(
@@ -40,10 +39,8 @@ ONE_LEVEL = Inputs(measured=MeasuredCosts(checkpoint_s=0.03, checkpoints=3), fai
 
 
 def text(found: Inputs, prior: FailurePrior | None = None, asked: Schedule | None = None) -> str:
-    console = Console(file=io.StringIO(), width=120, markup=False, highlight=False)
-    console.print(table(outlook(found, prior, asked)))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    view = outlook(found, prior, asked)
+    return rendered(tables.outlook(JobOutlook(job_name="j", **msgspec.structs.asdict(view))))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +157,7 @@ def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> 
 
 
 def test_the_page_shows_what_is_printed() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "interval.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "interval.md").read_text(encoding="utf-8")
     samples = page[page.index("    How long to") : page.index("*Goodput* is here")]
     flush_beside = MeasuredCosts(
         checkpoint_s=10, flush_cost_s=20, flush_s=300, interval_s=600, flush_every=1, checkpoints=9

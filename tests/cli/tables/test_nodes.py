@@ -2,10 +2,10 @@
 
 import msgspec
 import pytest
-from rich.console import RenderableType
 
-from scrtune.cli.text import job as job_text
-from scrtune.cli.text import tables
+from scrtune.cli import terminal
+from scrtune.cli.blocks import Document
+from scrtune.cli.tables import job as job_tables
 from scrtune.daemon import views
 from scrtune.daemon.views import ClusterView, MemberView
 from scrtune.intents.events import LeaderChanged, NodeObserved, ProcessUse, SettingsObserved
@@ -13,8 +13,8 @@ from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.settings import DEFAULTS
 
 
-def text(shown: RenderableType) -> str:
-    return " ".join(tables.rendered(shown).split())
+def text(shown: Document) -> str:
+    return " ".join(terminal.rendered(shown).split())
 
 
 def look(host: str, used: float) -> NodeObserved:
@@ -51,7 +51,7 @@ def test_status_says_who_leads_since_when_and_who_is_there(pipeline: Pipeline) -
         problems={"nodes that were lost": 1},
     )
     view = views.status_view(pipeline, 161.0, job_id="j", host="n2")
-    shown = text(job_text.status(msgspec.structs.replace(view, cluster=cluster)))
+    shown = text(job_tables.status(msgspec.structs.replace(view, cluster=cluster)))
     leader = "leader node n2 since 00:02:40Z, because node n1, which led, is lost; 1 leader before it; next"
     assert leader in shown
     assert "nodes n3 0.2 s ago (digest 7 s); lost: n1 " in shown
@@ -62,7 +62,7 @@ def test_of_many_nodes_those_are_shown_that_were_silent_longest(pipeline: Pipeli
     members = tuple(MemberView(host=f"n{number}", age_s=number / 10) for number in range(100))
     view = views.status_view(pipeline, 161.0, job_id="j", host="n2")
     shown = text(
-        job_text.status(msgspec.structs.replace(view, cluster=ClusterView(leader="n2", members=members)))
+        job_tables.status(msgspec.structs.replace(view, cluster=ClusterView(leader="n2", members=members)))
     )
     assert "nodes n99 9.9 s ago, n98 9.8 s ago" in shown
     assert "n84 8.4 s ago, 84 more within 8.3 s" in shown
@@ -70,13 +70,13 @@ def test_of_many_nodes_those_are_shown_that_were_silent_longest(pipeline: Pipeli
 
 def test_until_rank_0_has_spoken_nobody_leads() -> None:
     view = views.status_view(Pipeline(), 1.0, job_id="j", host="n2")
-    assert "leader" not in text(job_text.status(view)), "a job on one node"
-    shown = text(job_text.status(msgspec.structs.replace(view, cluster=ClusterView())))
+    assert "leader" not in text(job_tables.status(view)), "a job on one node"
+    shown = text(job_tables.status(msgspec.structs.replace(view, cluster=ClusterView())))
     assert "leader none yet: rank 0 has not spoken to any node's daemon" in shown
 
 
 def test_explain_has_a_row_for_each_node_and_names_the_one_that_lags(pipeline: Pipeline) -> None:
-    shown = text(job_text.explain(views.explain_view(pipeline)))
+    shown = text(job_tables.explain(views.explain_view(pipeline)))
     led = "Led by node n1 from 0.0 s (rank 0 speaks to this node), then n2 from 60.0 s (node n1, which led"
     assert led in shown
     assert "n3 1 1.00 of 8 1 GiB 2 GiB - - 0" in shown
@@ -88,6 +88,6 @@ def test_of_one_node_explain_has_no_table() -> None:
     alone = Pipeline()
     alone.handle(SettingsObserved(settings=DEFAULTS.copy()), 1.0)
     alone.handle(look("n1", 1.0), 2.0)
-    shown = text(job_text.explain(views.explain_view(alone)))
+    shown = text(job_tables.explain(views.explain_view(alone)))
     assert "Nodes" not in shown
     assert "Led by" not in shown

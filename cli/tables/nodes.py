@@ -7,7 +7,7 @@ from ...daemon.views import ClusterView, MemberView, StatusView
 from ...intents.job_state import Leader
 from ...intents.observe.nodes import NodeEvidence
 from ...units import bytes_text, count_text
-from .table import TextTable
+from ..blocks import Table, table
 
 _SHOWN = 16
 
@@ -46,17 +46,13 @@ def led(leaders: Sequence[Leader], start_s: float) -> str:
     return f"Led by node {', then '.join(told)}."
 
 
-def table(nodes: Sequence[NodeEvidence]) -> TextTable:
+def table_of(nodes: Sequence[NodeEvidence]) -> Table:
     """Return a row for each node, those first that have least."""
     least = sorted(nodes, key=lambda node: (node.spare_cores, node.host))[:_SHOWN]
-    headings = (">ranks", ">spare cores", ">memory", ">cache free", ">cache writes", ">prefix writes")
-    return TextTable(("node", *headings, ">trace events"), tuple(map(_row, least)))
-
-
-def title(nodes: Sequence[NodeEvidence]) -> str:
-    """Return what stands above the table."""
     hidden = len(nodes) - _SHOWN
-    return f"Nodes{f' ({hidden} more have more spare cores)' if hidden > 0 else ''}"
+    title = f"Nodes{f' ({hidden} more have more spare cores)' if hidden > 0 else ''}"
+    headings = (">ranks", ">spare cores", ">memory", ">cache free", ">cache writes", ">prefix writes")
+    return table("node", *headings, ">trace events", rows=map(_row, least), title=title)
 
 
 def _row(node: NodeEvidence) -> tuple[str, ...]:

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from ...intents.mutability import Mutability
 from ...scr_config.catalogue import Descriptor, Key, Parameter, Status
 from ...scr_config.resolution import DEFAULT
+from ..blocks import Cell, Document, Section, Styled, facts, table
 from ..format import value_text as shown
 from ..views.config import Located, ParameterView, ResolvedView
-from .tables import facts, plain_table
 
 _CLASS_STYLES = {
     Mutability.LIVE: "green",
@@ -20,52 +17,56 @@ _CLASS_STYLES = {
 }
 
 
-def params(entries: Sequence[Parameter | Descriptor]) -> RenderableType:
+def params(entries: Sequence[Parameter | Descriptor]) -> Document:
     """Return one row for each parameter and kind of line."""
     headings = ("parameter", "type", "default", "change", "ranks", "SCR", "meaning")
-    return plain_table(*headings, rows=map(_row, entries))
+    return [[table(*headings, rows=map(_row, entries))]]
 
 
-def _row(entry: Parameter | Descriptor) -> Sequence[str | Text]:
-    change = Text(entry.mutability, style=_CLASS_STYLES[entry.mutability])
+def _row(entry: Parameter | Descriptor) -> Sequence[Cell]:
+    change = Styled(entry.mutability, _CLASS_STYLES[entry.mutability])
     if isinstance(entry, Descriptor):
         return entry.name, "line", "none", change, "equal", f"{entry.since} on", entry.doc
     return entry.name, entry.type, entry.default_words, change, entry.ranks, entry.versions, entry.doc
 
 
-def details(entries: Sequence[Parameter | Descriptor]) -> RenderableType:
+def details(entries: Sequence[Parameter | Descriptor]) -> Document:
     """Return all there is on each of `entries`."""
-    return Group(
-        *(_descriptor(entry) if isinstance(entry, Descriptor) else _parameter(entry) for entry in entries)
-    )
+    return [
+        section
+        for entry in entries
+        for section in (_descriptor(entry) if isinstance(entry, Descriptor) else [_parameter(entry)])
+    ]
 
 
-def _parameter(entry: Parameter) -> RenderableType:
+def _parameter(entry: Parameter) -> Section:
     ranks = {
         "equal": "must be equal on all ranks, else the job hangs or aborts",
         "rank 0": "rank 0's value alone counts",
         "any": "may differ between ranks",
     }
     compiled = f" ({entry.default_source})" if entry.default_source else ""
-    return facts(
-        {
-            "meaning": entry.doc,
-            "value": entry.allowed + (f", in {entry.unit}" if entry.unit not in ("", "bytes") else ""),
-            "otherwise": entry.if_wrong,
-            "default": entry.default_words + compiled,
-            "set in": ", ".join(entry.layers),
-            "read": f"{entry.read_when} ({entry.source})",
-            "change": entry.change,
-            "ranks": ranks[entry.ranks],
-            "intents": ", ".join(entry.intents) or "none: scrtune leaves it to you",
-            "SCR": f"{entry.versions}; {entry.status}",
-            "note": entry.note,
-        },
-        entry.name,
-    )
+    return [
+        facts(
+            {
+                "meaning": entry.doc,
+                "value": entry.allowed + (f", in {entry.unit}" if entry.unit not in ("", "bytes") else ""),
+                "otherwise": entry.if_wrong,
+                "default": entry.default_words + compiled,
+                "set in": ", ".join(entry.layers),
+                "read": f"{entry.read_when} ({entry.source})",
+                "change": entry.change,
+                "ranks": ranks[entry.ranks],
+                "intents": ", ".join(entry.intents) or "none: scrtune leaves it to you",
+                "SCR": f"{entry.versions}; {entry.status}",
+                "note": entry.note,
+            },
+            entry.name,
+        )
+    ]
 
 
-def _descriptor(line: Descriptor) -> RenderableType:
+def _descriptor(line: Descriptor) -> Document:
     described = facts(
         {
             "meaning": line.doc,
@@ -78,10 +79,9 @@ def _descriptor(line: Descriptor) -> RenderableType:
         },
         line.name,
     )
-    if not line.keys:
-        return described
     rows = ((key.name, key.type, key.default_text, f"{key.since} on", _meaning(key)) for key in line.keys)
-    return Group(described, "", plain_table("key", "type", "default", "SCR", "meaning", rows=rows))
+    keys = table("key", "type", "default", "SCR", "meaning", rows=rows)
+    return [[described], [keys] if keys.rows else []]
 
 
 def _meaning(key: Key) -> str:
@@ -90,22 +90,23 @@ def _meaning(key: Key) -> str:
     return " ".join(filter(None, (key.doc, choices, inert, key.note)))
 
 
-def resolved(view: ResolvedView) -> RenderableType:
+def resolved(view: ResolvedView) -> Document:
     """Return the files that count, each parameter with its place, and what is wrong."""
     files = {file.layer: file.path + ("" if file.found else " (not there)") for file in view.files}
-    rows = []
+    rows: list[Sequence[Cell]] = []
     for row in view.parameters:
-        name = Text(row.name, style="" if row.layer == DEFAULT else "bold")
+        name = row.name if row.layer == DEFAULT else Styled(row.name)
         shadows = "\n".join(f"{shown(each.value)} ({_from(each)})" for each in row.shadows)
         rows.append((name, _value(row), _from(row), shadows))
     for line in view.lines:
-        name = Text(line.name, style="bold" if line.in_force else "")
-        rows.append((name, line.text, ("" if line.in_force else "shadowed: ") + _from(line), ""))
-    table = plain_table("parameter", "value", "from", "shadows", rows=rows)
-    parts: list[RenderableType] = [facts(files), "", table]
-    if view.problems:
-        parts += ["", *(Text(f"{each.source}: {each}", style="red") for each in view.problems)]
-    return Group(*parts)
+        kind = Styled(line.name) if line.in_force else line.name
+        rows.append((kind, line.text, ("" if line.in_force else "shadowed: ") + _from(line), ""))
+    table_of_all = table("parameter", "value", "from", "shadows", rows=rows)
+    return [
+        [facts(files)],
+        [table_of_all],
+        [Styled(f"{each.source}: {each}", "red") for each in view.problems],
+    ]
 
 
 def _value(row: ParameterView) -> str:

@@ -1,42 +1,44 @@
 """Schedules of checkpoints as people read them."""
 
-from collections.abc import Iterable
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from collections.abc import Iterable, Sequence
 
 from ...goodput.interval.recommend import ASKED, Estimate, Outlook, ScheduleChoice
 from ...units import count_text
 from ...units import rounded_duration_text as _time
+from ..blocks import Cell, Document, Styled, Table, table
 from ..views.interval import JobOutlook
 from .goodput import heading
-from .tables import plain_table
 
 _DAY_H = 24
 
 
-def outlook(view: JobOutlook) -> RenderableType:
-    """Return :func:`table` below the job's name."""
-    return Group(heading(view.job_name), "", table(view))
-
-
-def table(view: Outlook) -> RenderableType:
+def outlook(view: JobOutlook) -> Document:
     """Return the schedules side by side, what they rest on, and what to set."""
-    shown = plain_table(
-        *("schedule", ">interval", ">90 %", ">flush every", ">goodput", ">90 %", ">points\nlost", ">90 %"),
-        title="How long to compute between two checkpoints",
+    return [[heading(view.job_name)], [schedules(view)], [*_grounds(view)], [Styled(advice(view))]]
+
+
+def schedules(view: Outlook) -> Table:
+    """Return a row for each schedule."""
+    headings = (
+        "schedule",
+        ">interval",
+        ">90 %",
+        ">flush every",
+        ">goodput",
+        ">90 %",
+        ">points\nlost",
+        ">90 %",
     )
-    for choice in view.choices:
-        shown.add_row(*_row(choice, view.best), style="bold green" if choice.name == view.best else "")
-    return Group(shown, "", *(Text(line) for line in _grounds(view)), "", Text(_advice(view), style="bold"))
+    rows = (_row(choice, is_best=choice.name == view.best) for choice in view.choices)
+    return table(*headings, rows=rows, title="How long to compute between two checkpoints")
 
 
-def _row(choice: ScheduleChoice, best: str) -> list[str]:
+def _row(choice: ScheduleChoice, *, is_best: bool) -> Sequence[Cell]:
     every, lost = choice.flush_every, choice.lost
     flush = f"{every.value:.0f}"
     if every.low != every.high:
         flush += f" ({every.low:.0f} to {every.high:.0f})"
-    return [
+    cells = [
         choice.name,
         _time(choice.interval_s.value),
         _between(choice.interval_s),
@@ -44,8 +46,9 @@ def _row(choice: ScheduleChoice, best: str) -> list[str]:
         f"{choice.goodput.value:.2%}",
         f"{choice.goodput.low:.2%} to {choice.goodput.high:.2%}",
         _points(lost.value),
-        "" if choice.name == best else f"{_points(lost.low)} to {_points(lost.high)}",
+        "" if is_best else f"{_points(lost.low)} to {_points(lost.high)}",
     ]
+    return [Styled(cell, "bold green") for cell in cells] if is_best else cells
 
 
 def _points(share: float) -> str:
@@ -90,7 +93,8 @@ def _grounds(view: Outlook) -> Iterable[str]:
     yield "Goodput here is as far as checkpoints and failures go; the rest of the job's time is as it is."
 
 
-def _advice(view: Outlook) -> str:
+def advice(view: Outlook) -> str:
+    """Return what to set, and what that brings."""
     setting = " ".join(f"{name}={value}" for name, value in view.settings.items())
     text = f"The best schedule is {setting}, in applications that ask SCR_Need_checkpoint"
     best = view.choice(view.best).gained

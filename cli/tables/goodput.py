@@ -1,28 +1,26 @@
 """Where the time of jobs went, as people read it, and as CSV."""
 
-import csv
-import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from math import ceil
 from typing import TypeAlias
-
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
 from ...goodput.compat.peer.differences import Difference
 from ...goodput.readers import resiliency
+from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
-from ..format import counted_steps, estimate_text, printable
+from ..blocks import DIM, Cell, Document, Section, Styled, Table, table
+from ..format import verdict_cell
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
-from .tables import plain_table, verdict_text
 
 Row: TypeAlias = tuple[str, str, float, float | str]
 """Policy, what the time went into, seconds, and percent."""
+JobRow: TypeAlias = tuple[str, str, str, float, float | str]
+COLUMNS = ("job", "policy", "what", "seconds", "percent")
+"""Of rows in CSV."""
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
@@ -33,30 +31,22 @@ _LEAST_SHOWN_S = 0.0005
 """Less would be shown as 0.000 seconds."""
 _MANY = 100.0
 _SHOWN_STEPS = 3
-_GAINS_NOTE = (
-    "Before, and saved a checkpoint: as is believed by now, and what bounds the difference with 90 %. A\n"
-    "checkpoint costs what it blocks and what its flush slows down; losses are negative. So far: of all\n"
-    "checkpoints under the change, against your own settings; they add up. `tuning` has what trials cost\n"
-    "that were taken back, and the time to apply settings. `scrtune explain` has the reasons."
+GAINS_NOTE = (
+    "Saves: seconds of a checkpoint against the settings before the change, as is believed by now, with its"
+    " 90 % interval; losses are negative. A checkpoint costs what it blocks and what its flush takes from"
+    " the steps. So far: of all checkpoints under the change, against your own settings; these add up. What"
+    " trials cost that were taken back, and the time to apply settings, is in the bucket tuning."
 )
 
 
-def csv_of_logs(view: LogsView) -> str:
-    """Return one line for each kind of time of each policy, and for steps."""
-    return _csv((job.job_name, _job_rows(job)) for job in view.jobs)
+def rows_of_logs(view: LogsView) -> Iterator[JobRow]:
+    """Yield one row for each kind of time of each policy, and for steps."""
+    yield from ((job.job_name, *row) for job in view.jobs for row in _job_rows(job))
 
 
-def csv_of_job(view: JobGoodputView) -> str:
-    """Return one line for each bucket of a job of scrtune's, and for its steps."""
-    return _csv([(view.job_name, [*_account_rows(view.account), *_step_rows(view.steps)])])
-
-
-def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("job", "policy", "what", "seconds", "percent"))
-    writer.writerows((name, *row) for name, rows in jobs for row in rows)
-    return out.getvalue()
+def rows_of_job(view: JobGoodputView) -> Iterator[JobRow]:
+    """Yield one row for each bucket of a job of scrtune's, and for its steps."""
+    yield from ((view.job_name, *row) for row in (*_account_rows(view.account), *_step_rows(view.steps)))
 
 
 def _percent(spent_s: float, whole_s: float) -> float:
@@ -108,53 +98,52 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
         yield "steps", what, seconds, _percent(seconds, steps.ideal_s)
 
 
-def job(view: JobGoodputView) -> RenderableType:
+def job(view: JobGoodputView) -> Document:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
     shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
-    return Group(heading(view.job_name), "", shown, *_steps(view.steps))
+    return [[heading(view.job_name)], *shown, _steps(view.steps)]
 
 
 def heading(job_name: str) -> str:
     """Return the line above a job, as the resiliency library has it."""
-    return f"=== Goodput Analysis for Job: {printable(job_name) or '(no name)'} ==="
+    return f"=== Goodput Analysis for Job: {job_name or '(no name)'} ==="
 
 
-def logs(view: LogsView) -> RenderableType:
-    """Return all jobs, one below the other, as tables."""
-    return Group(*(part for each in view.jobs for part in _parts(each)))
+def logs(view: LogsView) -> Document:
+    """Return all jobs, one below the other."""
+    return [section for each in view.jobs for section in _job(each)]
 
 
-def _parts(job: JobView) -> list[RenderableType]:
-    parts: list[RenderableType] = ["", heading(job.job_name)]
-    parts += _metrics(job.metrics) if job.metrics else []
+def _job(job: JobView) -> Iterator[Section]:
+    yield [heading(job.job_name)]
+    if job.metrics:
+        yield [_boxed([("Metric", "Value"), *resiliency.rows(job.metrics)])]
     account = job.conserving
     if job.window is not None:
-        parts += ["", _window_text(job.window, account)]
+        yield [_window_text(job.window, account)]
     if isinstance(account, Account):
         gained = GoodputView(goodput=account.goodput, account=account, gains=job.gains)
-        parts += ["", goodput(gained, tells_steps=job.tells_steps, steps=job.steps)]
+        yield from goodput(gained, tells_steps=job.tells_steps, steps=job.steps)
     elif account is not None and account.wall_s:
-        parts += ["", _buckets(account, "window"), f"goodput {account.goodput:.1%}"]
-    if job.estimated is not None:
-        parts.append(Text(estimate_text(job.estimated), style="dim"))
-    if two := _two_goodputs(job):
-        parts.append(Text(two, style="dim"))
-    parts += _steps(job.steps)
+        yield [_buckets(account, "window"), f"goodput {account.goodput:.1%}"]
+    notes = (estimate_text(job.estimated) if job.estimated else "", _two_goodputs(job))
+    yield [Styled(note, DIM) for note in notes if note]
+    yield _steps(job.steps)
     if job.compat is not None:
-        parts += ["", *_compat(job.compat, tells_steps=job.tells_steps)]
+        yield _compat(job.compat, tells_steps=job.tells_steps)
     if job.no_compat:
-        parts += ["", Text(f"compat: {job.no_compat}")]
+        yield [f"compat: {job.no_compat}"]
     if job.differences:
-        parts += ["", _differences(job.differences)]
-    return parts
+        yield [_differences(job.differences)]
 
 
-def _metrics(metrics: resiliency.Metrics) -> list[RenderableType]:
-    table = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    table.add_column("Value", min_width=7)
-    for row in resiliency.rows(metrics):
-        table.add_row(*row)
-    return ["", table]
+def _boxed(rows: Sequence[tuple[str, str]]) -> str:
+    """Return the table as the resiliency library draws it."""
+    widths = [max(map(len, column)) for column in zip(*rows, ("", " " * 7), strict=True)]
+    lines = ["| " + " | ".join(map(str.ljust, row, widths)) + " |" for row in rows]
+    rule = "+".join(["", *("-" * (width + 2) for width in widths), ""])
+    head, *others = (f"{line}\n{rule}" for line in lines)
+    return "\n".join([rule, head.replace("-", "="), *others])
 
 
 def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
@@ -181,9 +170,7 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def goodput(
-    view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None
-) -> RenderableType:
+def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None) -> Document:
     """Return the buckets, how many steps and checkpoints they stand for, and what each change gained.
 
     If the application reports no steps, its work between outputs is counted instead.
@@ -204,7 +191,22 @@ def goodput(
     if account.skew_s >= _LEAST_SKEW_S:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
-    return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
+    return [[_buckets(account, "wall time"), *shown], [_gains(view.gains)] if view.gains else []]
+
+
+def counted_steps(count: int, steps: StepSummary | None) -> int:
+    """Return how many steps an account has that counted `count` numbers: every stride-th is one."""
+    return ceil(count / (steps.stride if steps is not None else 1))
+
+
+def estimate_text(found: EstimatedLoss) -> str:
+    """Return what of a job's time is an estimate, and of which runs."""
+    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
+    return (
+        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s,"
+        f" the rest being recovery. {runs} not say when they ended: after the last checkpoint, and before"
+        " the next save was due or the next run began; the middle is taken."
+    )
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
@@ -214,28 +216,25 @@ def _buckets(spent: Account | Window, whole: str) -> Table:
     small_s = [bucket_s for _, bucket_s in shown if bucket_s < _LEAST_SHARE * spent.wall_s]
     if len(small_s) > 1:
         shown[-len(small_s) :] = [(f"{len(small_s)} more", sum(small_s))]
-    rows = (
-        (printable(bucket), f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}") for bucket, bucket_s in shown
-    )
+    rows = ((bucket, f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}") for bucket, bucket_s in shown)
     total = (whole, f"{spent.wall_s:.3f}", "100.0%" if spent.wall_s else "-")
-    return plain_table("where the time went", ">seconds", ">share", rows=rows, total=total)
+    return table("where the time went", ">seconds", ">share", rows=rows, total=total)
 
 
-def _gains(views: Sequence[GainView]) -> list[RenderableType]:
+def _gains(views: Sequence[GainView]) -> Table:
     """Return a row for each change, their sum, and what the columns are."""
     headings = (">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far")
     total = ("", "together", *[""] * 5, _number(together(views).total_s))
     title = "What each decision gained (seconds a checkpoint)"
-    table = plain_table(*headings, rows=map(_gain, views), total=total, title=title)
-    return ["", table, Text(_GAINS_NOTE, style="dim")]
+    return table(*headings, rows=map(_gain, views), total=total, title=title, note=GAINS_NOTE)
 
 
-def _gain(view: GainView) -> tuple[str | Text, ...]:
+def _gain(view: GainView) -> tuple[Cell, ...]:
     gain = view.gain
     before, saved, low, high, so_far = map(
         _number, (gain.before_s, gain.saved_s, gain.low_s, gain.high_s, gain.total_s)
     )
-    change = (str(view.generation), view.rule, verdict_text(view.verdict))
+    change = (str(view.generation), view.rule, verdict_cell(view.verdict))
     return (*change, before, saved, f"{low} to {high}", str(gain.checkpoints), so_far)
 
 
@@ -243,7 +242,7 @@ def _number(value_s: float) -> str:
     return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
 
 
-def _steps(steps: StepSummary | None) -> list[RenderableType]:
+def _steps(steps: StepSummary | None) -> Section:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
     if steps is None:
         return []
@@ -252,18 +251,18 @@ def _steps(steps: StepSummary | None) -> list[RenderableType]:
     rolling = f"{seconds_text(rolling_s)} over the last {steps.rolling}"
     each = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
     apart = each if stride > 1 else ""
-    rows = [
-        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}"),
-        ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
-        ("deviation", f"{seconds_text(steps.deviation_s)} on average, {rolling}"),
-        ("slowest", "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS])),
-        ("stragglers", _stragglers(steps)),
-    ]
-    return ["", plain_table("step times", "", rows=rows)]
+    rows = {
+        "steps": f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}",
+        "ideal": f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}",
+        "deviation": f"{seconds_text(steps.deviation_s)} on average, {rolling}",
+        "slowest": "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS]),
+        "stragglers": _stragglers(steps),
+    }
+    return [table("step times", "", rows=list(rows.items()))]
 
 
 def _slow(each: SlowStep) -> str:
-    who = f", {printable(each.writer)}" if each.writer else ""
+    who = f", {each.writer}" if each.writer else ""
     run = f", run {each.run}" if each.run else ""
     what = f"step {each.step}: {seconds_text(each.took_s)}"
     if each.steps > 1:
@@ -275,7 +274,7 @@ def _stragglers(steps: StepSummary) -> str:
     if steps.no_stragglers:
         return f"unknown: {steps.no_stragglers}"
     lines = [
-        f"{printable(each.writer) or '(no name)'}: {each.ratio:.2f} times as long as the others,"
+        f"{each.writer or '(no name)'}: {each.ratio:.2f} times as long as the others,"
         f" {seconds_text(each.excess_s)} more a step, in {each.slow} of {count_text(each.steps, 'step')}"
         for each in steps.stragglers[:_SHOWN_STEPS]
     ]
@@ -284,16 +283,16 @@ def _stragglers(steps: StepSummary) -> str:
     return "\n".join(lines) or "none"
 
 
-def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
+def _compat(compat: CompatView, *, tells_steps: bool) -> Section:
     shown = [
-        (printable(what), f"{spent_s:.3f}", f"{spent_s / compat.total_s:.1%}")
+        (what, f"{spent_s:.3f}", f"{spent_s / compat.total_s:.1%}")
         for _, what, spent_s, _ in _compat_rows(compat)
         if spent_s
     ]
     disruptions = count_text(compat.disruptions, "disruption")
     last = f"last step {compat.last_step}, " if tells_steps else ""
     return [
-        plain_table("by ml-goodput-measurement", ">seconds", ">share", rows=shown[:-1], total=shown[-1]),
+        table("by ml-goodput-measurement", ">seconds", ">share", rows=shown[:-1], total=shown[-1]),
         f"{last}{disruptions}; goodput {compat.goodput_percent:.1f}%",
     ]
 
@@ -301,8 +300,9 @@ def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
 def _differences(found: Sequence[Difference]) -> Table:
     spent = ((each, each.conserving_s, each.compat_s) for each in found)
     rows = (
-        (printable(each.what), f"{ours_s:.3f}", f"{theirs_s:.3f}", f"{theirs_s - ours_s:+.3f}", each.why)
+        (each.what, f"{ours_s:.3f}", f"{theirs_s:.3f}", f"{theirs_s - ours_s:+.3f}", each.why)
         for each, ours_s, theirs_s in spent
+        if max(abs(ours_s), abs(theirs_s)) >= _LEAST_SHOWN_S
     )
     headings = (">conserving", ">compat", ">difference", "rule of compat; of conserving")
-    return plain_table("where they differ", *headings, rows=rows)
+    return table("where they differ", *headings, rows=rows)

@@ -1,1 +1,0 @@
-"""Views as text for a terminal, one module per command; `tables` has what they share."""
