@@ -22,13 +22,12 @@ Mask = NDArray[np.bool_]
 OWN = 0
 WORSE = 1.02
 _SURELY_WORSE = 0.7
-_ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.35
+_FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.25
-_SAFE_UNSEEN = 0.05
 _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
 _CURIOUS = 0.06
@@ -108,11 +107,10 @@ def is_replay_due(view: View, replays: int) -> bool:
     if _REPLAY_WAYS * (view.there_s[OWN] + view.back_s[OWN]) > view.left_s:
         return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
-    is_new = view.seen[OWN] < _ENOUGH and view.seen[best] >= 2 + 2 * replays and ratio > _CLOSE
     # the only observation may be a spike; without any the machine has changed since
     is_unsure = view.seen[OWN] < _SURE_OF_OWN and ratio > _FAR
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
-    return is_new or is_doubted or is_unsure
+    return is_doubted or is_unsure
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:
@@ -191,7 +189,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
-        safe &= (p_worse(view) <= _SAFE_UNSEEN) & (gain.mean(axis=1) > _HUGE * now_s)
+        safe &= gain.mean(axis=1) > _HUGE * now_s
     return np.asarray(safe)
 
 
@@ -203,4 +201,3 @@ def risk(view: View, gain: Array) -> Array:
     excess = view.belief.totals - view.belief.totals[OWN]
     lost = np.where(gain > 0, view.remaining * excess, excess + view.back_s[:, None])
     return np.asarray((lost + view.there_s[:, None] > view.left_s).mean(axis=1))
-
