@@ -155,6 +155,7 @@ def _check_extras(options: StudyOptions) -> None:
     """Raise click.UsageError where a library is missing, before anything is read."""
     for option_name, path, library, name in (
         ("--html", options.html, "jinja2", "report"),
+        ("--html", options.html, "matplotlib", "report"),
         ("--parquet", options.parquet, "pyarrow", "frames"),
     ):
         if path is not None:

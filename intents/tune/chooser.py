@@ -3,9 +3,7 @@
 A candidate may be tried when it is expected to save more than noise, is probably not worse than the user's
 own settings, and the upper end of what it may cost, with the way there and back, fits into the budget. The
 verdict on a trial is the posterior probability that it is cheaper than the settings it may replace. The
-user's own settings are measured again while the belief is in doubt about them. How many checkpoints are still
-to come is unknown: as many as there were is the median estimate without other knowledge (Gott 1993, Nature
-363, 315).
+user's own settings are measured again while the belief is in doubt about them.
 """
 
 from collections import Counter
@@ -24,19 +22,17 @@ Mask = NDArray[np.bool_]
 OWN = 0
 WORSE = 1.02
 _SURELY_WORSE = 0.7
-_ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.35
+_FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.25
-_SAFE_UNSEEN = 0.05
 _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
-_CURIOUS, _LONG = 0.06, 10
+_CURIOUS = 0.06
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
-_SHORTEST, _LONGEST = 15, 200
 _TAIL_CURIOUS = 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
 
@@ -51,7 +47,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class View(NamedTuple):
-    """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` those still to come.
+    """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` are expected to come.
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
@@ -111,11 +107,10 @@ def is_replay_due(view: View, replays: int) -> bool:
     if _REPLAY_WAYS * (view.there_s[OWN] + view.back_s[OWN]) > view.left_s:
         return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
-    is_new = view.seen[OWN] < _ENOUGH and view.seen[best] >= 2 + 2 * replays and ratio > _CLOSE
     # the only observation may be a spike; without any the machine has changed since
     is_unsure = view.seen[OWN] < _SURE_OF_OWN and ratio > _FAR
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
-    return is_new or is_doubted or is_unsure
+    return is_doubted or is_unsure
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:
@@ -166,7 +161,7 @@ def _net(gain: Array, view: View) -> Array:
     """Return the expected net saving: a change that is no gain is taken back after two checkpoints."""
     up, down = np.maximum(gain, 0).mean(axis=1), np.maximum(-gain, 0).mean(axis=1)
     back = (gain <= 0).mean(axis=1)
-    return np.asarray(_horizon(view) * up - 2 * down - view.there_s - back * view.back_s)
+    return np.asarray(view.remaining * up - 2 * down - view.there_s - back * view.back_s)
 
 
 def _is_promising(view: View, gain: Array, net: Array) -> Mask:
@@ -183,7 +178,7 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
     most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
     promising = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
     promising &= np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
-    return np.asarray(promising & (most_lost_s < view.earned_s) & (view.remaining >= _LONG))
+    return np.asarray(promising & (most_lost_s < view.earned_s))
 
 
 def _is_safe(view: View, gain: Array) -> Mask:
@@ -194,7 +189,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
-        safe &= (p_worse(view) <= _SAFE_UNSEEN) & (gain.mean(axis=1) > _HUGE * now_s)
+        safe &= gain.mean(axis=1) > _HUGE * now_s
     return np.asarray(safe)
 
 
@@ -204,9 +199,5 @@ def risk(view: View, gain: Array) -> Array:
     What is no gain is taken back; what is one pays for the way there with the checkpoints to come.
     """
     excess = view.belief.totals - view.belief.totals[OWN]
-    lost = np.where(gain > 0, _horizon(view) * excess, excess + view.back_s[:, None])
+    lost = np.where(gain > 0, view.remaining * excess, excess + view.back_s[:, None])
     return np.asarray((lost + view.there_s[:, None] > view.left_s).mean(axis=1))
-
-
-def _horizon(view: View) -> int:
-    return min(_LONGEST, max(_SHORTEST, view.remaining))

@@ -80,14 +80,15 @@ def test_what_is_within_the_declaration_stays_as_it_is() -> None:
 def test_the_tuner_does_not_explore_for_checkpoints_that_do_not_come() -> None:
     job = Job(CACHED)
     job.checkpoints(6)
-    assert job.pipeline.situation.remaining == 6, "as many as there were"
+    unknown = job.pipeline.situation.remaining
+    assert unknown > 6, "as many as there were is the median, and the mean is more"
     job.tell(AllocationObserved(**ALLOCATED, end_s=job.now + 60, time_s=job.now))
-    assert job.pipeline.situation.remaining == int(60 / job.pipeline.intents.flush.interval_s)
+    assert 0 < job.pipeline.situation.remaining < 60 / job.pipeline.intents.flush.interval_s
     job.tell(AllocationObserved(**ALLOCATED, end_s=job.now + 1e6, time_s=job.now))
-    assert job.pipeline.situation.remaining == 6, "an allocation may be longer than the job"
+    assert job.pipeline.situation.remaining == unknown, "an allocation may be longer than the job"
     declared = Job(CACHED, declared=Declared(run_s=1e5))
     declared.checkpoints(6)
-    assert declared.pipeline.situation.remaining > 1000
+    assert declared.pipeline.situation.remaining == 200
 
 
 def test_the_end_of_the_allocation_gives_the_seconds_to_halt_by() -> None:

@@ -143,7 +143,10 @@ def test_one_run_alone_has_no_table_of_differences_and_no_note_of_them(
     assert "settings" not in shown
 
 
-@pytest.mark.parametrize("missing", [("html", "jinja2", "report"), ("parquet", "pyarrow", "frames")])
+@pytest.mark.parametrize(
+    "missing",
+    [("html", "jinja2", "report"), ("html", "matplotlib", "report"), ("parquet", "pyarrow", "frames")],
+)
 def test_a_library_that_is_missing_is_said_before_anything_is_read(
     scrtune: Scrtune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, str, str]
 ) -> None:
