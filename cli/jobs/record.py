@@ -18,7 +18,7 @@ from ...goodput.account import Account
 from ...goodput.buckets import FLUSH_SLOWDOWN
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import OutputCompleted
-from ...goodput.interval.save_costs import costs_of
+from ...goodput.checkpoint_cost import costs_of
 from ...goodput.job_events import JobEvents
 from ...goodput.ledger.ledger import Ledger
 from ...goodput.readers.jsonl import JobLog

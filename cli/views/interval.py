@@ -12,7 +12,7 @@ from ...goodput.interval.failure_rate import FailurePrior, typical
 from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
 from ...goodput.interval.recommend import Outlook, measured, recommend
-from ...goodput.interval.save_costs import costs_of
+from ...goodput.checkpoint_cost import costs_of
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
 from ..jobs.record import JobRecord

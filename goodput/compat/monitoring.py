@@ -7,9 +7,8 @@ monitor says that, too.
 """
 
 import datetime as dt
-import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -49,72 +48,72 @@ __all__ = [
 MOST_AT_ONCE = 10_000
 """Step deviations that one upload writes: in 0.1 s or so."""
 _SHORTEST_S = 0.1
-_REST_S = 0.01
-"""Between two pieces of reading, each of which takes a millisecond or so."""
 _GOODPUT = "goodput uploader"
 _DEVIATION = "step deviation uploader"
 _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a monitor shows of a job, from several threads; without rests once there is a `hurry`."""
+    """Writes what a monitor shows of a job, and calls `rest` while it reads what is new."""
 
-    def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
+    def __init__(
+        self,
+        job: CompatJob,
+        board: TensorBoard,
+        rest: Callable[[], None],
+        *,
+        with_badput: bool,
+        elastic: bool,
+    ) -> None:
         self._job = job
+        self._rest = rest
         self._board = board
         self._with_badput = with_badput
         self._elastic = elastic
-        self._turn = threading.Lock()
-        self.hurry = threading.Event()
         self.with_slices = False
         self.ideal_step_time_s: float | None = None
         self._told = 0
 
     def goodput(self, _is_last: bool) -> None:
         """Write goodput of the job so far, its badput by type, and the slices of an elastic one."""
-        with self._turn:
-            account = account_of(self._read(), utc_now().timestamp(), elastic=self._elastic)
-            self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
-            if self.with_slices:
-                efficiency = dict[str, float](**self._job.slice_efficiency(account.total_s))
-                for name, share in efficiency.items():
-                    self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
-            self._board.flush()
+        account = account_of(self._read(), utc_now().timestamp(), elastic=self._elastic)
+        self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
+        if self.with_slices:
+            efficiency = dict[str, float](**self._job.slice_efficiency(account.total_s))
+            for name, share in efficiency.items():
+                self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
+        self._board.flush()
 
     def rolling(self, windows_s: Sequence[int], _is_last: bool) -> None:
         """Write goodput and badput of the last so many seconds; nothing where nothing happened."""
-        with self._turn:
-            self._read()
-            now_s = utc_now().timestamp()
-            for window_s in windows_s:
-                rows = self._job.table.rows((now_s - window_s, now_s))
-                with suppress(CompatError):
-                    account = window_of(rows, elastic=self._elastic)
-                    self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
-            self._board.flush()
+        self._read()
+        now_s = utc_now().timestamp()
+        for window_s in windows_s:
+            rows = self._job.table.rows((now_s - window_s, now_s))
+            with suppress(CompatError):
+                account = window_of(rows, elastic=self._elastic)
+                self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
+        self._board.flush()
 
     def deviations(self, is_last: bool) -> None:
         """Write how far each new step is from the ideal one, not too many at once; at last, the last ones."""
-        with self._turn:
-            rows = self._read()
-            count = len(step_times(rows.steps, rows.times_s)[0])
-            if count == self._told:
-                return
-            _, numbers, distances_s = deviations_s(rows, self.ideal_step_time_s)
-            if is_last and (left_out := count - self._told - MOST_AT_ONCE) > 0:
-                tell(
-                    f"of {left_out} steps no deviation is written: there is no time for more than the last ones"
-                )
-                self._told += left_out
-            piece = slice(self._told, self._told + MOST_AT_ONCE)
-            for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
-                self._board.add_scalar("step_deviation", deviation_s, step)
-            self._board.flush()
-            self._told = min(piece.stop, count)
+        rows = self._read()
+        count = len(step_times(rows.steps, rows.times_s)[0])
+        if count == self._told:
+            return
+        _, numbers, distances_s = deviations_s(rows, self.ideal_step_time_s)
+        if is_last and (left_out := count - self._told - MOST_AT_ONCE) > 0:
+            tell(f"of {left_out} steps no deviation is written: there is time for the last ones only")
+            self._told += left_out
+        piece = slice(self._told, self._told + MOST_AT_ONCE)
+        for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
+            self._board.add_scalar("step_deviation", deviation_s, step)
+        self._board.flush()
+        self._told = min(piece.stop, count)
 
     def _read(self) -> Rows:
         for _ in self._job.read_on():
-            self.hurry.wait(_REST_S)
+            self._rest()
         return self._job.table.rows()
 
     def _add_goodput(self, tag: str, badput_tag: str, account: CompatAccount, title: str = "") -> None:
@@ -176,10 +175,12 @@ class GoodputMonitor:
             return
         job = CompatJob(LocalLog(logger_name), job_name, max_logs_retention_period)
         # nothing that it runs knows the monitor, or that would never be collected and stopped
-        self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
+        self._uploads = Uploads(final_flush_timeout_seconds)
+        self._scalars = _Scalars(
+            job, board, self._uploads.rest, with_badput=include_badput_breakdown, elastic=self._elastic
+        )
         self._scalars.ideal_step_time_s = configured_ideal_step_time
         self._works = {_GOODPUT: self._scalars.goodput, _DEVIATION: self._scalars.deviations}
-        self._uploads = Uploads(self._scalars.hurry, final_flush_timeout_seconds)
         weakref.finalize(self, self._uploads.stop_all, once_more=not skip_final_flush)
 
     def start_goodput_uploader(self) -> None:

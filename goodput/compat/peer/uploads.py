@@ -8,7 +8,9 @@ from typing import TypeAlias
 from .store import tell
 
 Work: TypeAlias = Callable[[bool], None]
-"""An upload, given whether it is the last one. It is told not to rest while somebody waits."""
+"""An upload, given whether it is the last one."""
+
+_REST_S = 0.002
 
 
 class _Uploader(threading.Thread):
@@ -17,9 +19,9 @@ class _Uploader(threading.Thread):
     A failure is reported, once while it stays the same, and ends nothing.
     """
 
-    def __init__(self, label: str, work: Work, interval_s: float) -> None:
+    def __init__(self, label: str, work: Work, interval_s: float, turn: threading.Lock) -> None:
         super().__init__(name="goodput monitor", daemon=True)
-        self._label, self._work, self._interval_s = label, work, interval_s
+        self._label, self._work, self._interval_s, self._turn = label, work, interval_s, turn
         self._ended = threading.Event()
         self._once_more = False
         self._told = ""
@@ -42,7 +44,8 @@ class _Uploader(threading.Thread):
 
     def _upload(self, is_last: bool) -> None:
         try:
-            self._work(is_last)
+            with self._turn:
+                self._work(is_last)
         except Exception as error:  # noqa: BLE001  monitoring never ends a job
             if (text := f"{self._label}: {error}") != self._told:
                 tell(text)
@@ -50,16 +53,21 @@ class _Uploader(threading.Thread):
 
 
 class Uploads:
-    """The uploads of a monitor, each on a thread of its own that no process waits for.
+    """The uploads of a monitor, each on a thread of its own that no process waits for, one at a time.
 
     All stops together wait `patience_s` at most (None: as long as it takes), and anew when something was
-    started since; `hurry` is set then. A forked child has none of the threads.
+    started since. A forked child has none of the threads.
     """
 
-    def __init__(self, hurry: threading.Event, patience_s: float | None) -> None:
-        self._hurry = hurry
+    def __init__(self, patience_s: float | None) -> None:
         self._patience_s = self._left_s = patience_s
         self._uploaders: dict[str, _Uploader] = {}
+        self._turn = threading.Lock()
+        self._hurry = threading.Event()
+
+    def rest(self) -> None:
+        """Let the application go on for a moment, unless it waits for a stop."""
+        self._hurry.wait(_REST_S)
 
     def start(self, name: str, work: Work, interval_s: float) -> bool:
         """Do `work` every `interval_s` seconds; false when `name` is at work already."""
@@ -95,7 +103,7 @@ class Uploads:
         return name in self._uploaders and self._uploaders[name].is_alive()
 
     def _begin(self, name: str, work: Work, interval_s: float) -> None:
-        uploader = _Uploader(name, work, interval_s)
+        uploader = _Uploader(name, work, interval_s, self._turn)
         try:
             uploader.start()
         except RuntimeError as error:  # no more threads, or the interpreter ends

@@ -287,7 +287,7 @@ def test_a_start_that_comes_twice_is_reported(scalars: Scalars, caplog: pytest.L
 
 def test_what_was_never_started_is_done_once_by_a_stop() -> None:
     done: list[bool] = []
-    uploads = Uploads(threading.Event(), PATIENCE_S)
+    uploads = Uploads(PATIENCE_S)
     assert uploads.stop("some uploader", done.append, once_more=True)
     assert uploads.stop("some uploader", done.append, once_more=False)
     assert done == [True]
@@ -299,9 +299,7 @@ def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
     monkeypatch.setattr(monitoring, "MOST_AT_ONCE", 3)
     monitor().stop_step_deviation_uploader()
     assert list(scalars.written["step_deviation"]) == [7, 8, 9]
-    assert caplog.messages == [
-        "of 7 steps no deviation is written: there is time for the last ones only"
-    ]
+    assert caplog.messages == ["of 7 steps no deviation is written: there is time for the last ones only"]
 
 
 # --- the threads
@@ -314,7 +312,7 @@ def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFi
         tried.release()
         raise OSError("the disk is full")
 
-    uploads = Uploads(threading.Event(), PATIENCE_S)
+    uploads = Uploads(PATIENCE_S)
     with caplog.at_level(logging.WARNING):
         assert uploads.start("some uploader", work, 0.001)
         for _ in range(5):
@@ -329,7 +327,7 @@ def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptu
     def hangs(_is_last: bool) -> None:
         released.wait(PATIENCE_S)
 
-    uploads = Uploads(threading.Event(), patience_s=0.05)
+    uploads = Uploads(patience_s=0.05)
     names = [f"uploader {number}" for number in range(3)]
     for name in names:
         assert uploads.start(name, hangs, 3600)
@@ -343,14 +341,17 @@ def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptu
     released.set()
 
 
-def test_reading_rests_until_somebody_waits() -> None:
-    hurry = threading.Event()
-    uploads = Uploads(hurry, PATIENCE_S)
-    assert uploads.start("busy", lambda _: hurry.wait(PATIENCE_S) and None, 0.001)
-    assert uploads.stop("busy", once_more=True)
-    assert hurry.is_set()
-    assert uploads.start("busy", lambda _: None, 3600)
-    assert not hurry.is_set()
+def test_who_works_rests_no_more_when_somebody_waits() -> None:
+    uploads = Uploads(PATIENCE_S)
+    begun = threading.Event()
+
+    def work(_is_last: bool) -> None:
+        begun.set()
+        for _ in range(50_000):  # with rests, minutes
+            uploads.rest()
+
+    assert uploads.start("busy", work, 0.001)
+    assert begun.wait(PATIENCE_S)
     assert uploads.stop("busy", once_more=False)
 
 

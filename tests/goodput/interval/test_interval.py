@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import lambertw
 
-from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.goodput.checkpoint_cost import CheckpointCost, costs_of, costs_of_saves
 from scrtune.goodput.events import (
     AllocationEnded,
     FlushCompleted,
@@ -56,7 +56,6 @@ from scrtune.goodput.interval.recommend import (
     measured,
     recommend,
 )
-from scrtune.goodput.interval.save_costs import costs_of, costs_of_saves
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.validation import span
