@@ -86,7 +86,7 @@ ASK = questions()
 
 def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
     if isinstance(theirs, dict):
-        assert list(ours) == list(theirs), where
+        assert ours.keys() == theirs.keys(), where
         for key, value in theirs.items():
             assert_same(ours[key], value, f"{where}/{key}")
     elif isinstance(theirs, list):
