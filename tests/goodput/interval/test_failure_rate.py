@@ -11,10 +11,7 @@ from scipy.integrate import quad
 
 from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, FailurePrior, Posterior, posterior, typical
 from scrtune.goodput.interval.failures import Failures
-from scrtune.goodput.interval.model import (
-    IntervalError,
-    exact,
-)
+from scrtune.goodput.interval.model import IntervalError, exact
 
 from ...support.failing_machines import MTBF_S, drawn, lost_points
 
