@@ -1,14 +1,18 @@
 """Events of a short job from `T0` on, and where its time went."""
 
+from collections.abc import Iterator
+
 from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
+    Interval,
     JobEnded,
     JobStarted,
     OutputCompleted,
     Recovered,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
 from scrtune.goodput.ledger.ledger import Ledger
 
@@ -40,11 +44,26 @@ def recovered(kind: str, start: float, end: float, *, valid: bool = True) -> Rec
 
 
 def account(*events: GoodputEvent, now: float) -> Account:
-    ledger = Ledger()
-    for event in events:
-        ledger.handle(event)
-    return ledger.account(T0 + now)
+    return told(*events).account(T0 + now)
 
 
 def spent(made: Account) -> dict[str, float]:
-    return {bucket: round(seconds, 6) for bucket, seconds in made.buckets.items() if seconds > 0}
+    return {bucket: round(seconds, 6) for bucket, seconds in made.buckets.items() if seconds}
+
+
+def told(*log: GoodputEvent) -> Ledger:
+    ledger = Ledger()
+    for event in log:
+        ledger.handle(event)
+    return ledger
+
+
+def starts(first: int, count: int, at: float, each: float = 1.0, writer: str = "") -> Iterator[StepStarted]:
+    return (
+        StepStarted(step=first + index, time_s=T0 + at + index * each, writer=writer)
+        for index in range(count)
+    )
+
+
+def interval(kind: str, start: float, end: float, name: str = "") -> Interval:
+    return Interval(kind=kind, start_s=T0 + start, end_s=T0 + end, name=name)
