@@ -89,10 +89,11 @@ def test_that_a_part_of_the_log_is_not_understood_is_reported_once(caplog: pytes
         calculator.get_job_goodput()
         log.append({"job_name": "job"})
         calculator.get_job_goodput()
-    assert caplog.messages == [
+    (said,) = caplog.messages
+    assert said == (
         "entries of the log that are not understood are left out, 3 so far;"
         " the first: step_start_time is None, no epoch seconds"
-    ]
+    )
 
 
 def test_a_name_with_bytes_that_no_text_has_is_recorded_and_found() -> None:
