@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 MOST_AT_ONCE = 10_000
-"""Step deviations that one upload writes: in 0.1 s or so."""
+"""Step deviations that are written while somebody waits: in 0.1 s or so."""
 _SHORTEST_S = 0.1
 _GOODPUT = "goodput uploader"
 _DEVIATION = "step deviation uploader"
@@ -60,7 +60,7 @@ class _Scalars:
         self,
         job: CompatJob,
         board: TensorBoard,
-        rest: Callable[[], None],
+        rest: Callable[[], bool],
         *,
         with_badput: bool,
         elastic: bool,
@@ -96,7 +96,7 @@ class _Scalars:
         self._board.flush()
 
     def deviations(self, is_last: bool) -> None:
-        """Write how far each new step is from the ideal one, not too many at once; at last, the last ones."""
+        """Write how far each new step is from the ideal one; not too many while somebody waits."""
         rows = self._read()
         count = len(step_times(rows.steps, rows.times_s)[0])
         if count == self._told:
@@ -105,11 +105,14 @@ class _Scalars:
         if is_last and (left_out := count - self._told - MOST_AT_ONCE) > 0:
             tell(f"of {left_out} steps no deviation is written: there is time for the last ones only")
             self._told += left_out
-        piece = slice(self._told, self._told + MOST_AT_ONCE)
-        for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
-            self._board.add_scalar("step_deviation", deviation_s, step)
-        self._board.flush()
-        self._told = min(piece.stop, count)
+        is_awaited = False
+        while self._told < count and not is_awaited:
+            piece = slice(self._told, self._told + MOST_AT_ONCE)
+            for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
+                self._board.add_scalar("step_deviation", deviation_s, step)
+            self._board.flush()
+            self._told = min(piece.stop, count)
+            is_awaited = self._rest()
 
     def _read(self) -> Rows:
         for _ in self._job.read_on():

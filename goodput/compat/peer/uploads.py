@@ -65,9 +65,9 @@ class Uploads:
         self._turn = threading.Lock()
         self._hurry = threading.Event()
 
-    def rest(self) -> None:
-        """Let the application go on for a moment, unless it waits for a stop."""
-        self._hurry.wait(_REST_S)
+    def rest(self) -> bool:
+        """Let the application go on for a moment, unless it waits for a stop; return whether it does."""
+        return self._hurry.wait(_REST_S)
 
     def start(self, name: str, work: Work, interval_s: float) -> bool:
         """Do `work` every `interval_s` seconds; false when `name` is at work already."""
