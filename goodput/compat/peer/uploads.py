@@ -37,6 +37,8 @@ class _Uploader(threading.Thread):
         """Have it end; return whether it has within so many seconds."""
         self._once_more = once_more
         self._ended.set()
+        if self is threading.current_thread():  # a finalizer may come at any time
+            return True
         self.join(patience_s)
         if self.is_alive():
             tell(f"{self._label}: the last update is not done in time and is given up")
