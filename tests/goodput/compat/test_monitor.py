@@ -355,6 +355,22 @@ def test_who_works_rests_no_more_when_somebody_waits() -> None:
     assert uploads.stop("busy", once_more=False)
 
 
+def test_who_stops_from_an_uploaders_own_thread_does_not_wait_for_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A monitor that nobody holds any more may be collected there."""
+    stopped = threading.Event()
+    uploads = Uploads(PATIENCE_S)
+
+    def work(_is_last: bool) -> None:
+        uploads.stop_all(once_more=False)
+        stopped.set()
+
+    assert uploads.start("some uploader", work, 0.001)
+    assert stopped.wait(PATIENCE_S)
+    assert caplog.messages == []
+
+
 def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:
     code = (
         "import os, sys, time; from scrtune.goodput.compat import monitoring\n"
