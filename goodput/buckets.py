@@ -1,64 +1,39 @@
 """What a second of a job can be spent on, and which of two claims to it wins (`docs/goodput.md`)."""
 
-PRODUCTIVE = "productive"
-STEP_SLOWDOWN = "step_slowdown"
-FLUSH_SLOWDOWN = "flush_slowdown"
-WASTED_PROGRESS = "wasted_progress"
-DEVICE_INIT = "device_init"
-TRAINING_PREP = "training_prep"
-STARTUP = "startup"
-DATA_LOADING = "data_loading"
-CHECKPOINT_WRITE = "checkpoint_write"
-CHECKPOINT_ENCODE = "checkpoint_encode"
-CHECKPOINT_FLUSH = "checkpoint_flush"
-CHECKPOINT_WAIT = "checkpoint_wait"
-CHECKPOINT_OTHER = "checkpoint_other"
-TUNING = "tuning"
-OBSERVATION = "observation"
-RESTORE = "restore"
-FETCH = "fetch"
-REBUILD = "rebuild"
-SCAVENGE = "scavenge"
-RECOVERY = "recovery"
-ELASTIC_SCALE_UP = "elastic_scale_up"
-ELASTIC_SLICE_DOWN = "elastic_slice_down"
-ELASTIC_REINIT = "elastic_reinit"
-QUEUE_WAIT = "queue_wait"
-ALLOCATION_END = "allocation_end"
-OTHER = "other"
-CUSTOM = "custom:"
-"""Before the user's own name of an interval."""
+from .events import INTERVAL_KINDS
 
 BUCKETS = (
-    PRODUCTIVE,
-    STEP_SLOWDOWN,
-    FLUSH_SLOWDOWN,
-    WASTED_PROGRESS,
-    DEVICE_INIT,
-    TRAINING_PREP,
-    STARTUP,
-    DATA_LOADING,
-    CHECKPOINT_WRITE,
-    CHECKPOINT_ENCODE,
-    CHECKPOINT_FLUSH,
-    CHECKPOINT_WAIT,
-    CHECKPOINT_OTHER,
-    TUNING,
-    OBSERVATION,
-    RESTORE,
-    FETCH,
-    REBUILD,
-    SCAVENGE,
-    RECOVERY,
-    ELASTIC_SCALE_UP,
-    ELASTIC_SLICE_DOWN,
-    ELASTIC_REINIT,
-    QUEUE_WAIT,
-    ALLOCATION_END,
-    OTHER,
+    PRODUCTIVE := "productive",
+    STEP_SLOWDOWN := "step_slowdown",
+    FLUSH_SLOWDOWN := "flush_slowdown",
+    WASTED_PROGRESS := "wasted_progress",
+    DEVICE_INIT := "device_init",
+    TRAINING_PREP := "training_prep",
+    STARTUP := "startup",
+    DATA_LOADING := "data_loading",
+    CHECKPOINT_WRITE := "checkpoint_write",
+    CHECKPOINT_ENCODE := "checkpoint_encode",
+    CHECKPOINT_FLUSH := "checkpoint_flush",
+    CHECKPOINT_WAIT := "checkpoint_wait",
+    CHECKPOINT_OTHER := "checkpoint_other",
+    TUNING := "tuning",
+    OBSERVATION := "observation",
+    RESTORE := "restore",
+    FETCH := "fetch",
+    REBUILD := "rebuild",
+    SCAVENGE := "scavenge",
+    RECOVERY := "recovery",
+    ELASTIC_SCALE_UP := "elastic_scale_up",
+    ELASTIC_SLICE_DOWN := "elastic_slice_down",
+    ELASTIC_REINIT := "elastic_reinit",
+    QUEUE_WAIT := "queue_wait",
+    ALLOCATION_END := "allocation_end",
+    OTHER := "other",
 )
 """The buckets every account has; those of the user's own intervals come on top, as they are met."""
 
+CUSTOM = "custom:"
+"""Before the user's own name of an interval."""
 ASYNC_LOADING = "data_loading_async"
 """Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
 STRONGER_THAN_CUSTOM = (
@@ -83,19 +58,9 @@ STRONGER_THAN_CUSTOM = (
 """Strongest first. Then the user's own intervals in the order of their names, and then:"""
 WEAKER_THAN_CUSTOM = (STARTUP, PRODUCTIVE, WASTED_PROGRESS, QUEUE_WAIT, RECOVERY)
 
-OF_INTERVAL = {
-    "device_init": DEVICE_INIT,
-    "training_prep": TRAINING_PREP,
-    "startup": STARTUP,
-    "data_loading": DATA_LOADING,
-    "data_loading_async": ASYNC_LOADING,
+OF_INTERVAL = {kind: kind for kind in INTERVAL_KINDS if kind != "custom"} | {
     "checkpoint_save": CHECKPOINT_OTHER,
     "checkpoint_restore": RESTORE,
-    "elastic_scale_up": ELASTIC_SCALE_UP,
-    "elastic_slice_down": ELASTIC_SLICE_DOWN,
-    "elastic_reinit": ELASTIC_REINIT,
-    "queue_wait": QUEUE_WAIT,
-    "recovery": RECOVERY,
 }
 """The bucket of each kind of interval; any other kind is the user's own."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from . import buckets
 from .account import Account, Window
 from .checkpoint_cost import CheckpointCost
-from .events import FlushCompleted, GoodputEvent, OutputCompleted
+from .events import GoodputEvent, OutputCompleted
 from .job_events import JobEvents
 from .ledger.ledger import Ledger
 from .readers.launcher_log import EstimatedLoss, estimated_loss
@@ -133,11 +133,10 @@ def report(  # noqa: PLR0913 - the parts of a job
     ]
     steps, has_steps = step_table(events, by_number=by_number), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
-    slowed = flush_slowdowns(costs, events.others)
     return Report(
         job_name=job_name,
         account=account,
-        slices=placed_slowdown(slices, slowed) if account.wall_s > 0 else (),
+        slices=placed_slowdown(slices, costs) if account.wall_s > 0 else (),
         lanes=tuple(lanes(events, steps.job, wasted, account.wall_s / BARS, has_steps=has_steps)),
         disruptions=tuple(disruptions(events)),
         steps=_steps(steps, events) if has_steps else None,
@@ -198,30 +197,8 @@ def _grouped(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
         yield items[index : index + size]
 
 
-class SlowedSteps(NamedTuple):
-    """What the flush from `start_s` to `end_s` (epoch seconds) took from the steps, in seconds."""
-
-    start_s: float
-    end_s: float
-    took_s: float
-
-
-def flush_slowdowns(costs: Iterable[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[SlowedSteps]:
-    """Yield what the flush of each checkpoint took from the steps, if anything, and when."""
-    flushes: dict[int, list[FlushCompleted]] = defaultdict(list)
-    for event in events:
-        if isinstance(event, FlushCompleted):
-            flushes[event.dataset].append(event)
-    for cost in costs:
-        if cost.slowdown_s > 0:  # later runs may count their datasets anew: the flush that is nearest
-            spans_s = [(flush.start_s, flush.end_s) for flush in flushes[cost.dataset]]
-            usual_s = cost.time_s - cost.flush_s, cost.time_s
-            nearest_s = min(spans_s, key=lambda span_s: abs(span_s[1] - cost.time_s), default=usual_s)
-            yield SlowedSteps(*nearest_s, cost.slowdown_s)
-
-
-def placed_slowdown(slices: Sequence[Window], found: Iterable[SlowedSteps]) -> tuple[Window, ...]:
-    """Return `slices`, which follow each other, with the slowdown that they have together as it was `found`.
+def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> tuple[Window, ...]:
+    """Return `slices`, which follow each other, with the slowdown that they have together where flushes were.
 
     The ledger charges it to the job as a whole, and spreads it over all steps. A slice cannot have more than
     the steps in it took; what does not fit goes to all others, as before.
@@ -230,9 +207,9 @@ def placed_slowdown(slices: Sequence[Window], found: Iterable[SlowedSteps]) -> t
     room = spread + [each.buckets[buckets.PRODUCTIVE] for each in slices]
     edges = np.array([*(each.start_s for each in slices), slices[-1].end_s])
     wanted = np.zeros(len(slices))
-    for each in found:
-        length_s = max(each.end_s - each.start_s, 1e-9)
-        wanted += each.took_s * np.diff(np.clip((edges - each.start_s) / length_s, 0.0, 1.0))
+    for cost in costs:
+        share = np.clip((edges - cost.time_s) / max(cost.flush_s, 1e-9) + 1, 0.0, 1.0)
+        wanted += max(0.0, cost.slowdown_s) * np.diff(share)
     total_s, wanted_s = float(spread.sum()), float(wanted.sum())
     if total_s <= 0 or wanted_s <= 0:
         return tuple(slices)

@@ -16,9 +16,8 @@ from ...client.paths import JobPaths
 from ...daemon.journal.journal import replay_journal
 from ...goodput.account import Account
 from ...goodput.buckets import FLUSH_SLOWDOWN
-from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.checkpoint_cost import CheckpointCost, costs_of
 from ...goodput.events import OutputCompleted
-from ...goodput.interval.save_costs import costs_of
 from ...goodput.job_events import JobEvents
 from ...goodput.ledger.ledger import Ledger
 from ...goodput.readers.jsonl import JobLog

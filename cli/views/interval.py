@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.checkpoint_cost import CheckpointCost, costs_of
 from ...goodput.interval.failure_rate import FailurePrior, typical
 from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
 from ...goodput.interval.recommend import Outlook, measured, recommend
-from ...goodput.interval.save_costs import costs_of
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
 from ..jobs.record import JobRecord

@@ -1,14 +1,14 @@
 """The peer's modules `monitoring` and `monitoring_elastic`: a job's goodput in TensorBoard while it runs.
 
-All uploaders of a monitor share one thread and one reading of the log, which goes on between the uploads:
-what is left at the end is a second's worth of entries. The scalars have the peer's names; tensorboardX
-encodes them, and if it is not installed the monitor says so and starts nothing. There is no cloud: what the
-peer sends to Google Cloud Monitoring goes nowhere, and the monitor says that, too.
+The uploaders of a monitor share one reading of the log, beside which the application goes on: it rests. The
+scalars have the peer's names; tensorboardX encodes them, and if it is not installed the monitor says so and
+starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the
+monitor says that, too.
 """
 
 import datetime as dt
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar
@@ -29,6 +29,7 @@ from .peer.job import CompatJob
 from .peer.rules import CompatAccount, CompatError
 from .peer.step_times import deviations_s, step_times
 from .peer.store import LocalLog, tell, utc_now
+from .peer.table import Rows
 from .peer.uploads import Uploads, Work
 
 __all__ = [
@@ -44,20 +45,28 @@ __all__ = [
     "WorkloadMetricDetails",
 ]
 
-MOST_AT_THE_END = 10_000
-"""Step deviations that can be written while somebody waits: 0.1 s or so."""
+MOST_AT_ONCE = 10_000
+"""Step deviations that are written while somebody waits: in 0.1 s or so."""
 _SHORTEST_S = 0.1
-_PIECE = 64
 _GOODPUT = "goodput uploader"
 _DEVIATION = "step deviation uploader"
 _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a monitor shows of a job. A piece is written whole or, if that fails, not at all."""
+    """Writes what a monitor shows of a job, and calls `rest` while it reads what is new."""
 
-    def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
+    def __init__(
+        self,
+        job: CompatJob,
+        board: TensorBoard,
+        rest: Callable[[], bool],
+        *,
+        with_badput: bool,
+        elastic: bool,
+    ) -> None:
         self._job = job
+        self._rest = rest
         self._board = board
         self._with_badput = with_badput
         self._elastic = elastic
@@ -65,10 +74,9 @@ class _Scalars:
         self.ideal_step_time_s: float | None = None
         self._told = 0
 
-    def goodput(self, _is_last: bool) -> Iterator[None]:
+    def goodput(self, _is_last: bool) -> None:
         """Write goodput of the job so far, its badput by type, and the slices of an elastic one."""
-        account = account_of(self._job.table.rows(), utc_now().timestamp(), elastic=self._elastic)
-        yield
+        account = account_of(self._read(), utc_now().timestamp(), elastic=self._elastic)
         self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
         if self.with_slices:
             efficiency = dict[str, float](**self._job.slice_efficiency(account.total_s))
@@ -76,33 +84,40 @@ class _Scalars:
                 self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
         self._board.flush()
 
-    def rolling(self, windows_s: Sequence[int], _is_last: bool) -> Iterator[None]:
+    def rolling(self, windows_s: Sequence[int], _is_last: bool) -> None:
         """Write goodput and badput of the last so many seconds; nothing where nothing happened."""
+        self._read()
         now_s = utc_now().timestamp()
         for window_s in windows_s:
-            yield
+            rows = self._job.table.rows((now_s - window_s, now_s))
             with suppress(CompatError):
-                account = window_of(self._job.table.rows((now_s - window_s, now_s)), elastic=self._elastic)
+                account = window_of(rows, elastic=self._elastic)
                 self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
-                self._board.flush()
+        self._board.flush()
 
-    def deviations(self, is_last: bool) -> Iterator[None]:
+    def deviations(self, is_last: bool) -> None:
         """Write how far each new step is from the ideal one; not too many while somebody waits."""
-        rows = self._job.table.rows()
-        if len(step_times(rows.steps, rows.times_s)[0]) == self._told:
+        rows = self._read()
+        count = len(step_times(rows.steps, rows.times_s)[0])
+        if count == self._told:
             return
         _, numbers, distances_s = deviations_s(rows, self.ideal_step_time_s)
-        left_out = max(0, len(numbers) - self._told - MOST_AT_THE_END) if is_last else 0
-        if left_out:
-            tell(f"of {left_out} steps no deviation is written: there is no time for more than the last ones")
+        if is_last and (left_out := count - self._told - MOST_AT_ONCE) > 0:
+            tell(f"of {left_out} steps no deviation is written: there is time for the last ones only")
             self._told += left_out
-        while self._told < len(numbers):
-            yield
-            piece = slice(self._told, self._told + _PIECE)
+        is_awaited = False
+        while self._told < count and not is_awaited:
+            piece = slice(self._told, self._told + MOST_AT_ONCE)
             for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
                 self._board.add_scalar("step_deviation", deviation_s, step)
             self._board.flush()
-            self._told = min(piece.stop, len(numbers))
+            self._told = min(piece.stop, count)
+            is_awaited = self._rest()
+
+    def _read(self) -> Rows:
+        for _ in self._job.read_on():
+            self._rest()
+        return self._job.table.rows()
 
     def _add_goodput(self, tag: str, badput_tag: str, account: CompatAccount, title: str = "") -> None:
         """Add goodput, and badput by type if that has a tag. Titles may have characters that tags may not."""
@@ -163,10 +178,12 @@ class GoodputMonitor:
             return
         job = CompatJob(LocalLog(logger_name), job_name, max_logs_retention_period)
         # nothing that it runs knows the monitor, or that would never be collected and stopped
-        self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
+        self._uploads = Uploads(final_flush_timeout_seconds)
+        self._scalars = _Scalars(
+            job, board, self._uploads.rest, with_badput=include_badput_breakdown, elastic=self._elastic
+        )
         self._scalars.ideal_step_time_s = configured_ideal_step_time
         self._works = {_GOODPUT: self._scalars.goodput, _DEVIATION: self._scalars.deviations}
-        self._uploads = Uploads(job.read_on, final_flush_timeout_seconds)
         weakref.finalize(self, self._uploads.stop_all, once_more=not skip_final_flush)
 
     def start_goodput_uploader(self) -> None:

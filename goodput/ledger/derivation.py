@@ -34,8 +34,7 @@ from .claims import (
 from .facts import Facts, Form, what
 from .pairing import REACH, interval_claims, needed_borders
 from .runs import LatestTimes, Runs
-from .skew import STEPS, last_steps, skew
-from .step_claims import step_claims
+from .step_claims import SKEW_STEPS, last_steps, skew, step_claims
 from .sweep import Claimed, Timeline
 from .times import NEVER
 
@@ -52,7 +51,7 @@ class Limits(NamedTuple):
     tail: int = 4096
     """Claims that are not settled, at least; of twice as many, half are."""
     reach: int = REACH
-    skew: int = STEPS
+    skew: int = SKEW_STEPS
 
 
 class Settled(NamedTuple):

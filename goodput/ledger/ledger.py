@@ -7,15 +7,14 @@ the account depends on *which* events there are, not on their order: it is a fun
 and the reasons.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from .. import buckets
 from ..account import Account, Window
-from ..buckets import BUCKETS, Codes
+from ..buckets import BUCKETS, FLUSH_SLOWDOWN, PRODUCTIVE, STEP_SLOWDOWN, TUNING, Codes
 from ..events import GoodputEvent, JobEnded, NodeFailed, OutputCompleted, Recovered
 from ..job_events import JobEvents
-from .reallocation import CHARGED, reallocate_charges, reallocate_slowdown
 from .times import NS, to_ns
 
 if TYPE_CHECKING:
@@ -26,6 +25,19 @@ __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
 REMEMBERED = 262_144
 """How many claims a ledger keeps by default: about 25 MB."""
+
+CHARGED = (FLUSH_SLOWDOWN, TUNING)
+"""What is charged: estimates over many checkpoints."""
+
+_RAISED_BY_TRIALS = (
+    buckets.CHECKPOINT_WAIT,
+    buckets.CHECKPOINT_WRITE,
+    buckets.CHECKPOINT_ENCODE,
+    buckets.CHECKPOINT_FLUSH,
+    buckets.CHECKPOINT_OTHER,
+    FLUSH_SLOWDOWN,
+)
+"""The buckets that a trial makes larger."""
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
@@ -93,10 +105,10 @@ class Ledger:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         end_ns = _end_ns(history, now)
         row = self._row(history, end_ns)
-        reallocated = reallocate_charges(row, row, self._charged_ns, self._codes)
+        reallocated = _reallocate_charges(row, row, self._charged_ns, self._codes)
         if reference_step_s is not None:
             reference_ns = to_ns(reference_step_s) * derived.steps
-            reallocated = reallocate_slowdown(reallocated, reference_ns, self._codes)
+            reallocated = _reallocate_slowdown(reallocated, reference_ns, self._codes)
         return Account(
             wall_s=(end_ns - derived.first) / NS,
             buckets=self._named(reallocated),
@@ -130,7 +142,7 @@ class Ledger:
         end_ns = min(max(to_ns(end_s), begin_ns), last_ns)
         whole = self._row(history, last_ns)
         before, until = (
-            reallocate_charges(self._row(history, time_ns), whole, self._charged_ns, self._codes)
+            _reallocate_charges(self._row(history, time_ns), whole, self._charged_ns, self._codes)
             for time_ns in (begin_ns, end_ns)
         )
         row = [late - early for early, late in zip(before, until, strict=True)]
@@ -139,7 +151,7 @@ class Ledger:
             reference_ns = to_ns(reference_step_s) * derived.steps
             if late - early < all_made:
                 reference_ns = reference_ns * max(0, late - early) // all_made
-            row = reallocate_slowdown(row, reference_ns, self._codes)
+            row = _reallocate_slowdown(row, reference_ns, self._codes)
         return Window(
             start_s=begin_ns / NS,
             end_s=end_ns / NS,
@@ -215,3 +227,33 @@ class _Counted:
 def _end_ns(history: "LedgerHistory", now: float) -> int:
     derived = history.derived
     return derived.last if derived.runs.is_over else max(derived.last, to_ns(now))
+
+
+def _reallocate_charges(
+    row: list[int], whole: list[int], charges_ns: Mapping[str, int], codes: Codes
+) -> list[int]:
+    """Return `row` with its share of what was charged to the `whole` job in the buckets of the charges."""
+    made, job = list(row), list(whole)
+    _reallocate(made, job, codes[FLUSH_SLOWDOWN], [codes[PRODUCTIVE]], charges_ns[FLUSH_SLOWDOWN])
+    _reallocate(made, job, codes[TUNING], [codes[bucket] for bucket in _RAISED_BY_TRIALS], charges_ns[TUNING])
+    return made
+
+
+def _reallocate_slowdown(row: list[int], reference_ns: int, codes: Codes) -> list[int]:
+    """Return `row` with what its steps, which should have taken `reference_ns`, took beyond that apart."""
+    made, productive = list(row), codes[PRODUCTIVE]
+    _reallocate(made, list(row), codes[STEP_SLOWDOWN], [productive], row[productive] - reference_ns)
+    return made
+
+
+def _reallocate(row: list[int], whole: list[int], bucket: int, sources: list[int], wanted_ns: int) -> None:
+    """Move `wanted_ns` of the whole from `sources` to `bucket`, as far as they go, and of `row` its share."""
+    there_ns = sum(whole[source] for source in sources)
+    reallocated_ns = min(max(0, wanted_ns), there_ns)
+    for source in sources:
+        if part_ns := reallocated_ns * whole[source] // there_ns if there_ns else 0:
+            share_ns = part_ns * row[source] // whole[source]
+            row[bucket] += share_ns
+            row[source] -= share_ns
+            whole[bucket] += part_ns
+            whole[source] -= part_ns

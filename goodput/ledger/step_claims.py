@@ -1,14 +1,25 @@
-"""What the starts of steps stand for: a step lasts until the next one of its writer."""
+"""What writers say of steps: what a start stands for, and how far apart the clocks are that it was told by.
+
+A step lasts until the next one of its writer.
+"""
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from ..steps.hangs import AROUND, HUNG
-from .claims import Doubts, Flags, Longs, StepClaims, where
+from .claims import Doubts, Flags, Longs, StepClaims, is_changed, joined, last_of_each, where
+from .facts import Facts
 
+HUNG = 10
+"""A step that lasts more than ten times as long as its neighbours hangs."""
+SKEW_STEPS = 64
+_SKEW_ROWS = 8192
+_AROUND = 4
+"""With so many steps on either side a step is compared."""
 _PIECE = 8192
 """Columns of so many numbers stay in a core's own cache."""
-_NEIGHBOURS = np.array([each for each in range(-AROUND, AROUND + 1) if each])
+_NEIGHBOURS = np.array([each for each in range(-_AROUND, _AROUND + 1) if each])
 
 Doubles = npt.NDArray[np.float64]
 
@@ -31,8 +42,8 @@ def step_claims(
     sparse[last] = covers[last - 1]
     parts = []
     for first in range(0, max(1, len(time)), _PIECE):
-        low = max(0, first - AROUND)
-        part, chosen = slice(low, first + _PIECE + AROUND), slice(first - low, first - low + _PIECE)
+        low = max(0, first - _AROUND)
+        part, chosen = slice(low, first + _PIECE + _AROUND), slice(first - low, first - low + _PIECE)
         rate = (end[part] - time[part]) / sparse[part]
         at, its = _in_doubt(rate, is_first[part], is_last[part], chosen)
         parts.append((at + low, its))
@@ -50,10 +61,10 @@ def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> 
     last one, whose end is not known. Of a run's first step, which compiles, it is that of the next four.
     """
     known = np.where(is_last, np.inf, rate)
-    padded = np.concatenate([np.full(AROUND, np.inf), known, np.full(AROUND, np.inf)])
+    padded = np.concatenate([np.full(_AROUND, np.inf), known, np.full(_AROUND, np.inf)])
     two = np.minimum(padded[:-1], padded[1:])
     four = np.minimum(two[:-2], two[2:])
-    least = np.minimum(four[: len(rate)], four[AROUND + 1 :])
+    least = np.minimum(four[: len(rate)], four[_AROUND + 1 :])
     suspects = (rate > HUNG * least) | (is_first & (rate > 0))
     found = np.flatnonzero(suspects[chosen]) + chosen.start
     if not len(found):
@@ -70,3 +81,50 @@ def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> 
     usual = np.where(count > 0, usual, 0.0)
     long = (usual > 0) & (rate[found] > np.where(is_first[found], 1, HUNG) * usual)
     return found[long], usual[long]
+
+
+def last_steps(writers: int, most: int = SKEW_STEPS) -> int:
+    """Return how many of the last steps of each of so many writers are looked at."""
+    return min(most, max(2, _SKEW_ROWS // max(1, writers)))
+
+
+def skew(tables: Sequence[Facts], since: int, most: int) -> int:
+    """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
+
+    Each writer is held against the median time at which a step began as all who reported it say; the
+    median over the last 64 steps is how far its clock is from theirs. Who reported none of these is left out.
+    Of who reported both `tables`, starts of steps count, and not steps with both ends.
+    """
+    if not _are_two(np.concatenate([each.who for each in tables])):
+        return 0
+    begun, whole = (where(each, each.time >= since) for each in tables)
+    writers = begun.who[is_changed(begun.who)]
+    steps = joined([begun, where(whole, ~np.isin(whole.who, writers))])
+    if not _are_two(steps.who):
+        return 0
+    steps = where(steps, last_of_each(steps.who, last_steps(int(is_changed(steps.who).sum()), most)))
+    steps = where(steps, np.lexsort((steps.time, steps.who, steps.number)))
+    steps = where(steps, np.append(is_changed(steps.who, steps.number)[1:], True))  # the last word counts
+    place = np.cumsum(is_changed(steps.number))
+    chosen = (place > place[-1] - SKEW_STEPS) & (np.bincount(place)[place] > 1)
+    if not chosen.any():
+        return 0
+    writer, time = steps.who[chosen], steps.time[chosen]
+    offsets = _medians(writer, time - _medians(place[chosen], time))
+    return int(offsets.max() - offsets.min())
+
+
+def _are_two(who: Longs) -> bool:
+    """Return whether there are two clocks to compare."""
+    return bool((who != who[:1]).any())
+
+
+def _medians(group: Longs, value: Longs) -> Longs:
+    """Return for each value the median of its group."""
+    order = np.lexsort((value, group))
+    first = np.flatnonzero(is_changed(group[order]))
+    count = np.diff(first, append=len(group))
+    median = (value[order[first + (count - 1) // 2]] + value[order[first + count // 2]]) // 2
+    made = np.empty_like(value)
+    made[order] = np.repeat(median, count)
+    return made

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from .. import buckets
 from ..buckets import Codes
-from ..steps.hangs import HUNG
 from .attempts import Attempts
 from .claims import BucketClaims, Doubts, Flags, Longs, Spans, StepClaims, distinct, joined, where
+from .step_claims import HUNG
 
 MILLIONTHS = 1_000_000
 _IN_DOUBT = -1

@@ -14,7 +14,7 @@ because of what a log says: what cannot be read is counted, and reported with it
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import TypeAlias
 
@@ -161,12 +161,9 @@ class Log:
             is_room = tag in self.ignored or len(self.ignored) < MAX_PROBLEMS
             self.ignored[tag[:100] if is_room else "others"] += 1
         else:
-            events = list(recorder_events(entry))
-            if not events:
-                raise NotUnderstoodError("an entry of no kind that is known")
-            self._add(job, "ml-goodput-measurement", events)
+            self._add(job, "ml-goodput-measurement", recorder_events(entry))
 
-    def _add(self, job: str, form: str, events: Iterable[GoodputEvent | LauncherEvent]) -> None:
+    def _add(self, job: str, form: str, events: Sequence[GoodputEvent | LauncherEvent]) -> None:
         """Add what an entry says of a job, if that lies within its bulk."""
         low_s, high_s = self._bulks.get(job, (-inf, inf))
         for event in events:

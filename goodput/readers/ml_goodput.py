@@ -3,7 +3,7 @@
 An entry is a flat JSON object; the key that holds a time says what happened then.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ..events import (
@@ -37,15 +37,15 @@ class NotUnderstoodError(ValueError):
     """An entry that cannot be used; the text says why."""
 
 
-def recorder_events(entry: Entry) -> Iterator[GoodputEvent]:
-    """Yield the events in an entry of the recorder, or of Orbax. Raises NotUnderstoodError."""
-    for key in entry:
-        read = _READERS.get(key)
-        if read is not None:
-            yield read(entry, key)
+def recorder_events(entry: Entry) -> list[GoodputEvent]:
+    """Return the events in an entry of the recorder, or of Orbax. Raises NotUnderstoodError."""
+    events = [read(entry, key) for key in entry if (read := _READERS.get(key)) is not None]
     kind = entry.get("event_type")
     if isinstance(kind, str) and kind in _CHECKPOINTER:
-        yield _checkpoint(entry, *_CHECKPOINTER[kind])
+        events.append(_checkpoint(entry, *_CHECKPOINTER[kind]))
+    if not events:
+        raise NotUnderstoodError("an entry of no kind that is known")
+    return events
 
 
 def elastic_wait_kind(event_type: object) -> str:

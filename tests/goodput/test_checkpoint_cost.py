@@ -1,21 +1,33 @@
 """What a checkpoint costs: blocking time and what its flush takes from the steps, without a bias."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from statistics import fmean
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.checkpoint_cost import CheckpointCost, CheckpointCosts, FlushSlowdown
+from scrtune.goodput.checkpoint_cost import (
+    CheckpointCost,
+    CheckpointCosts,
+    FlushSlowdown,
+    costs_of,
+    costs_of_saves,
+)
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
     JobStarted,
     OutputCompleted,
     StepCompleted,
+    StepStarted,
 )
+from scrtune.goodput.job_events import JobEvents
+from scrtune.goodput.ledger.ledger import Ledger
 
 from ..support.memory import kept_bytes
 
@@ -219,3 +231,47 @@ def test_lost_flushes_cost_no_memory() -> None:
 )
 def test_whatever_comes_costs_are_finite_and_not_negative(seen: list[GoodputEvent]) -> None:
     assert all(0 <= cost.cost_s < 1e6 for cost in costs(*seen))
+
+
+def test_saves_are_checkpoints_and_those_that_overlap_are_one() -> None:
+    def save(start_s: float, end_s: float, writer: str = "") -> Interval:
+        return Interval(kind="checkpoint_save", start_s=start_s, end_s=end_s, writer=writer)
+
+    pair = (
+        IntervalStarted(kind="checkpoint_save", time_s=200, writer="1"),
+        IntervalEnded(kind="checkpoint_save", time_s=205, writer="1"),
+    )
+    open_end = IntervalStarted(kind="checkpoint_save", time_s=400, writer="1")
+    other = Interval(kind="custom", start_s=0, end_s=50)
+    begun, begun_again = JobStarted(time_s=0), JobStarted(time_s=250)
+    events = (begun, save(100, 103, "0"), save(101, 104, "1"), *pair, begun_again, save(300, 306), other)
+    found = costs_of_saves(JobEvents([*events, open_end]))
+    assert [cost.blocking_s for cost in found] == [4, 5, 6]
+    assert [cost.interval_s for cost in found] == [0, 100, 0]
+    assert [cost.dataset for cost in found] == [1, 2, 3]
+    assert costs_of_saves(JobEvents()) == []
+
+
+def test_saves_in_each_other_cost_what_the_account_has() -> None:
+    marks = [(2, IntervalStarted), (3, IntervalStarted), (4, IntervalEnded), (9, IntervalEnded)]
+    log = [JobStarted(time_s=0), *(made(kind="checkpoint_save", time_s=float(at_s)) for at_s, made in marks)]
+    ledger = Ledger()
+    ledger.extend(log)
+    (cost,) = costs_of_saves(JobEvents(log))
+    assert cost.blocking_s == ledger.account(10).buckets["checkpoint_other"] == 7
+
+
+def test_a_million_steps_are_not_made_events_for_what_checkpoints_cost() -> None:
+    class Columns(JobEvents):
+        def __iter__(self) -> Iterator[GoodputEvent]:
+            raise AssertionError("events were made")
+
+    events: list[GoodputEvent] = [StepStarted(step=step, time_s=float(step)) for step in range(100)]
+    events += [StepCompleted(step=step, start_s=step, end_s=step + 1.0) for step in range(10)]
+    flush = FlushCompleted(dataset=1, start_s=12.0, end_s=16.0)
+    output = OutputCompleted(
+        dataset=1, name="c1", start_s=10.0, end_s=12.0, generation=0, write_s=2.0, flush_due=True
+    )
+    events += [StepCompleted(step=step, start_s=12 + 2 * step, end_s=14.0 + 2 * step) for step in range(2)]
+    (cost,) = costs_of(Columns([*events, flush, output]))  # whatever came first
+    assert (cost.blocking_s, cost.slowdown_s) == (2.0, 2.0)

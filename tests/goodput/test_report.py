@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.account import Window
 from scrtune.goodput.checkpoint_cost import CheckpointCost
-from scrtune.goodput.events import FlushCompleted
-from scrtune.goodput.report import SlowedSteps, flush_slowdowns, placed_slowdown
+from scrtune.goodput.report import placed_slowdown
 
 LENGTH_S = 10.0
 
@@ -25,26 +24,33 @@ def slices_of(productive_s: list[float], slowdown_s: list[float]) -> list[Window
     ]
 
 
+def slowed(start_s: float, end_s: float, took_s: float) -> CheckpointCost:
+    """A checkpoint whose flush took so long from the steps beside it."""
+    return CheckpointCost(
+        dataset=1, generation=0, time_s=end_s, flush_s=end_s - start_s, blocking_s=1.0, slowdown_s=took_s
+    )
+
+
 def slowdowns(slices: tuple[Window, ...]) -> list[float]:
     return [each.buckets["flush_slowdown"] for each in slices]
 
 
 def test_it_is_where_the_flush_was() -> None:
     spread = slices_of([9.0] * 4, [1.0] * 4)
-    assert slowdowns(placed_slowdown(spread, [SlowedSteps(15.0, 25.0, 4.0)])) == pytest.approx([0, 2, 2, 0])
-    assert slowdowns(placed_slowdown(spread, [SlowedSteps(32.0, 32.0, 0.1)])) == pytest.approx([0, 0, 0, 4])
+    assert slowdowns(placed_slowdown(spread, [slowed(15.0, 25.0, 4.0)])) == pytest.approx([0, 2, 2, 0])
+    assert slowdowns(placed_slowdown(spread, [slowed(32.0, 32.0, 0.1)])) == pytest.approx([0, 0, 0, 4])
 
 
 def test_a_slice_has_no_more_of_it_than_its_steps_took() -> None:
     spread = slices_of([9.0, 1.0, 9.0], [1.0, 0.5, 1.0])
-    placed = placed_slowdown(spread, [SlowedSteps(10.0, 20.0, 2.5)])
+    placed = placed_slowdown(spread, [slowed(10.0, 20.0, 2.5)])
     assert slowdowns(placed) == pytest.approx([0.5, 1.5, 0.5])
 
 
 def test_without_a_flush_it_stays_as_it_was() -> None:
     spread = slices_of([9.0, 9.0], [1.0, 1.0])
     assert placed_slowdown(spread, []) == tuple(spread)
-    assert placed_slowdown(spread, [SlowedSteps(100.0, 120.0, 3.0)]) == tuple(spread), "after the job"
+    assert placed_slowdown(spread, [slowed(100.0, 120.0, 3.0)]) == tuple(spread), "after the job"
 
 
 shares = st.floats(0, 1)
@@ -60,22 +66,9 @@ def test_nothing_is_lost_and_no_bucket_is_negative(
     steps = [LENGTH_S * has for has, _ in rows]
     slow = [took_s * part for took_s, (_, part) in zip(steps, rows, strict=True)]
     before = slices_of([took_s - part_s for took_s, part_s in zip(steps, slow, strict=True)], slow)
-    found = [SlowedSteps(start_s, start_s + length_s, took_s) for start_s, length_s, took_s in flushes]
+    found = [slowed(start_s, start_s + length_s, took_s) for start_s, length_s, took_s in flushes]
     after = placed_slowdown(before, found)
     assert sum(slowdowns(after)) == pytest.approx(sum(slow), abs=1e-6)
     for each in after:
         assert sum(each.buckets.values()) == pytest.approx(each.wall_s)
         assert min(each.buckets.values()) >= -1e-9
-
-
-def test_of_datasets_that_are_counted_anew_the_flush_that_is_meant_is_taken() -> None:
-    flushes = [
-        FlushCompleted(dataset=1, start_s=at_s, end_s=at_s + 5, asynchronous=True) for at_s in (10, 90)
-    ]
-    costs = [
-        CheckpointCost(dataset=1, generation=0, time_s=95.0, blocking_s=1.0, slowdown_s=0.5, flush_s=5.0),
-        CheckpointCost(dataset=2, generation=0, time_s=60.0, blocking_s=1.0, slowdown_s=0.2, flush_s=4.0),
-        CheckpointCost(dataset=3, generation=0, time_s=70.0, blocking_s=1.0, slowdown_s=-0.2),
-    ]
-    expected = [SlowedSteps(90.0, 95.0, 0.5), SlowedSteps(56.0, 60.0, 0.2)]
-    assert list(flush_slowdowns(costs, flushes)) == expected

@@ -23,17 +23,6 @@ _CHECKPOINTS = {
     "checkpoint_save": BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
     "checkpoint_restore": BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
 }
-_ORDER = [
-    BadputType.DATA_LOADING_SYNC,
-    *_PAIRED.values(),
-    BadputType.DATA_LOADING_ASYNC,
-    *_CHECKPOINTS.values(),
-    BadputType.PROGRAM_STARTUP,
-    BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
-    BadputType.CUSTOM_BADPUT_EVENTS,
-    BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
-]
-"""In which the peer comes to badput, segment by segment."""
 _ELASTIC = {
     "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
     "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
@@ -166,15 +155,14 @@ class _Steps:
         return np.asarray(np.bincount(self.segment[where], seconds[where], self.segments), dtype=float)
 
     def without_inside(self, customs: Intervals, lasted_s: Seconds) -> tuple[Seconds, dict[str, float]]:
-        """Take custom events off the steps that wholly hold them; return their sums by name, as first met."""
+        """Take custom events off the steps that wholly hold them; return their sums by name."""
         steps, events = self._holding(customs)
         spent_s, names = customs.lengths_s[events], customs.keys[events]
-        of_all = len(customs.key_names)
-        groups, group = np.unique(self.segment[steps] * of_all + names, return_inverse=True)
-        by_name_s = np.bincount(groups % max(of_all, 1), np.bincount(group, spent_s), of_all)
-        met = dict.fromkeys(names[np.lexsort((events, steps))].tolist())
+        by_name_s = np.bincount(names, spent_s)
         lasted_s = lasted_s - np.bincount(steps, spent_s, len(lasted_s))
-        return lasted_s, {customs.key_names[name]: float(by_name_s[name]) for name in met}
+        return lasted_s, {
+            customs.key_names[name]: float(by_name_s[name]) for name in np.unique(names).tolist()
+        }
 
     def without_overlaps(self, customs: Intervals, lasted_s: Seconds) -> tuple[Seconds, dict[str, float]]:
         """Take what of custom events lies in a step off it; return their sums by name."""
@@ -214,7 +202,7 @@ class _Pass:
         self._rows, self._left_out, self._is_whole = rows, left_out, left_out is None
         self._segments = len(rows.first)
         self._excluded_s = [np.zeros(1)]
-        self._found: list[tuple[float, float, BadputType, float | dict[str, float]]] = []
+        self._found: BadputTimes = {}
         self._productive_s = 0.0
         self._max_step, self._last_step = 0, int(rows.resumed_at[-1]) if self._segments else 0
         loads = rows.intervals("data_loading")
@@ -226,8 +214,7 @@ class _Pass:
 
     def account(self, total_s: float, *, elastic: bool) -> CompatAccount:
         """Return the account of a job that took so long."""
-        found = sorted(self._found, key=lambda each: each[:2])
-        badput_s: BadputTimes = {badput: spent_s for _, _, badput, spent_s in found}
+        badput_s = {badput: self._found[badput] for badput in BadputType if badput in self._found}
         if elastic and self._is_whole:
             badput_s |= _elastic_s(self._rows)
         return CompatAccount(
@@ -240,17 +227,6 @@ class _Pass:
             elastic=elastic,
             excluded_s=self.excluded_s,
         )
-
-    def _find(
-        self,
-        segments: Whole | list[int],
-        badput: BadputType,
-        spent_s: float | dict[str, float],
-        later: float = 0.0,
-    ) -> None:
-        """Note what was spent, and where the peer comes to it first: that is its place in the answer."""
-        if len(segments):
-            self._found.append((segments[0], _ORDER.index(badput) + later, badput, spent_s))
 
     def _rest_s(self, starts_s: Seconds, ends_s: Seconds) -> Seconds:
         """Return how long each interval lasted, without what is left out."""
@@ -267,15 +243,14 @@ class _Pass:
         steps = _Steps(self._rows, used)
         lasted_s = self._take_recovery(steps)
         wasted_s = lasted_s if self._is_whole else np.maximum(0.0, lasted_s)
-        self._find(
-            np.flatnonzero(used),
-            BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
-            _sum(steps.sums(wasted_s, ~steps.kept)),
-        )
+        if used.any():
+            spent_s = _sum(steps.sums(wasted_s, ~steps.kept))
+            self._found[BadputType.WASTED_PROGRESS_FROM_DISRUPTION] = spent_s
         without = steps.without_inside if self._is_whole else steps.without_overlaps
         lasted_s, customs_s = without(self._rows.intervals("custom").lasting, lasted_s)
         counted = steps.segment[steps.counts]
-        self._find(counted, BadputType.CUSTOM_BADPUT_EVENTS, customs_s)
+        if len(counted):
+            self._found[BadputType.CUSTOM_BADPUT_EVENTS] = customs_s
         took_s = self._take_startup(steps, counted, np.maximum(0.0, lasted_s))
         self.took_s = steps.numbers[steps.counts], took_s[steps.counts]
         """Steps that count, and what they took, the first one of a segment without its startup."""
@@ -294,9 +269,8 @@ class _Pass:
         took_s[lowest] -= startup_s[steps.segment[lowest]]
         productive_s = all_s - startup_s if self._is_whole else steps.sums(took_s, steps.counts)
         self._productive_s = _sum(productive_s)
-        # there, a segment of one step comes in another order
-        is_late = self._is_whole and not count[counted[:1]].any()
-        self._find(counted, BadputType.PROGRAM_STARTUP, _sum(startup_s), later=2.5 if is_late else 0.0)
+        if len(counted):
+            self._found[BadputType.PROGRAM_STARTUP] = _sum(startup_s)
         return took_s
 
     def _take_recovery(self, steps: _Steps) -> Seconds:
@@ -309,7 +283,8 @@ class _Pass:
         self._excluded_s.append(np.column_stack(by_segment_s).ravel())
         recovered = np.flatnonzero(start_s < end_s)
         recovery_s = np.maximum(0.0, end_s - start_s - in_recovery_s)[recovered]
-        self._find(recovered, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, _sum(recovery_s))
+        if len(recovered):
+            self._found[BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION] = _sum(recovery_s)
         return steps.ends_s - steps.starts_s - in_steps_s
 
     def _take_last_step(self) -> None:
@@ -331,30 +306,28 @@ class _Pass:
         sync_s = _sum(loads_s[changes[:-1]])
         if self._is_whole:
             sync_s += _sum(loads_s[changes[1:] & (loads.segment < self._segments - 1)])
-        self._find(loads.segment, BadputType.DATA_LOADING_SYNC, sync_s)
-        # the peer comes to these before the last segment, or behind it
-        segment = [max(0, self._segments - 1) if self._is_whole else self._segments]
+        if len(loads_s):
+            self._found[BadputType.DATA_LOADING_SYNC] = sync_s
         for kind, badput in _PAIRED.items():
             pairs = self._rows.intervals(kind)
-            self._find(segment, badput, _sum(self._rest_s(pairs.starts_s, pairs.ends_s)))
+            self._found[badput] = _sum(self._rest_s(pairs.starts_s, pairs.ends_s))
         async_s = _sum(loads_s) - sync_s
         if self._is_whole:
             async_s += _sum(self._rows.intervals("data_loading_async").lengths_s)
             for kind, badput in _CHECKPOINTS.items():
-                self._find(segment, badput, _mean_by_name(self._rows.intervals(kind)))
+                self._found[badput] = _mean_by_name(self._rows.intervals(kind))
             if self._segments:  # saves are within steps
                 self._productive_s -= _mean_by_name(self._rows.intervals("checkpoint_save"))
-        self._find(segment, BadputType.DATA_LOADING_ASYNC, async_s)
+        self._found[BadputType.DATA_LOADING_ASYNC] = async_s
 
 
 def _elastic_s(rows: Rows) -> BadputTimes:
     """Return waits and re-initialisations, and what has no such in it anew: nothing is counted twice."""
     spans = {kind: rows.intervals(kind).lasting for kind in _ELASTIC}
     found: BadputTimes = {}
-    # waits in their order of arrival, as there
-    for kind in sorted(_ELASTIC, key=lambda kind: (kind == "elastic_reinit", spans[kind].rows[:1].tolist())):
+    for kind, badput in _ELASTIC.items():
         if len(spans[kind].rows):
-            found[_ELASTIC[kind]] = _sum(spans[kind].lengths_s)
+            found[badput] = _sum(spans[kind].lengths_s)
     for kind, badput in _PAIRED.items():
         pairs = rows.intervals(kind)
         overlaps_s = _overlaps_s(pairs.lasting.starts_s, pairs.lasting.ends_s, spans["elastic_reinit"])

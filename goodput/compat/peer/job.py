@@ -30,12 +30,8 @@ def events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
     if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
         # most of a log: looking for all that an entry may say takes four times as long
         event = StepStarted(step=step, time_s=time_s)
-        return [event] if defect_of_record(event) is None else list(recorder_events(entry))
-    if isinstance(entry.get("type"), str):
-        return [own_event(entry)]
-    if events := list(recorder_events(entry)):
-        return events
-    raise NotUnderstoodError("an entry of no kind that is known")
+        return [event] if defect_of_record(event) is None else recorder_events(entry)
+    return [own_event(entry)] if isinstance(entry.get("type"), str) else recorder_events(entry)
 
 
 class CompatJob:

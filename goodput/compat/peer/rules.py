@@ -13,11 +13,6 @@ import msgspec
 from ...events import GoodputEvent
 from ..goodput_utils import BadputTimes, BadputType
 
-_BREAKDOWN_ORDER = sorted(
-    BadputType, key=lambda badput: 7.5 if badput is BadputType.PROGRAM_STARTUP else badput.value
-)
-"""That of the numbers, but for the start of the program: behind 7, the restores."""
-
 
 class CompatError(ValueError):
     """These events have no goodput by the peer's rules; the text says what is wrong with them."""
@@ -48,7 +43,7 @@ class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
     def breakdown(self) -> BadputTimes:
         """Return badput as percent of the total; what takes the whole of it counts as 0, as it does there."""
         percent: BadputTimes = {}
-        for badput in _BREAKDOWN_ORDER:
+        for badput in BadputType:
             if badput.name.startswith("ELASTIC") and not self.elastic:
                 continue
             spent_s = self.badput_s.get(badput, {} if badput is BadputType.CUSTOM_BADPUT_EVENTS else 0.0)

@@ -107,13 +107,11 @@ class LocalLog:
     The file is made at the first entry, where logs lie (:func:`~.line_log.log_path`). Any number of these, in
     one process or in several on one machine, may append to one file. Entries that it does not take wait for
     it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is reported at the end. A line
-    that is no JSON object is counted in `unread`, and reported once.
+    that is no JSON object is an entry that says nothing.
     """
 
     def __init__(self, logger_name: str) -> None:
         self.path = log_path(logger_name)
-        self.unread = 0
-        self._is_unread_told = False
         self._writer = shared_writer(self.path)
         self._is_told = False
         self.close = weakref.finalize(self, _release, self._writer)
@@ -147,10 +145,7 @@ class LocalLog:
         if not text:
             self._writer.flush(_READ_WAITS_S)
             text = self._read(position)
-        if not text and self.unread and not self._is_unread_told:
-            self._is_unread_told = True
-            tell(f"{self.path}: lines that are no JSON objects are left out, {self.unread} so far")
-        return self._entries(text), position + len(text)
+        return _entries(text), position + len(text)
 
     def flush(self) -> None:
         """Have the file system keep it all; says so when that takes longer than a second, and goes on."""
@@ -170,16 +165,17 @@ class LocalLog:
             return b""
         return text[: text.rfind(b"\n") + 1]
 
-    def _entries(self, text: bytes) -> list[Entry]:
-        with contextlib.suppress(*_NO_JSON):
-            return _ENTRY.decode_lines(text)
-        entries = []
-        for line in filter(bytes.strip, text.split(b"\n")):
-            try:
-                entries.append(_ENTRY.decode(line))
-            except _NO_JSON:
-                self.unread += 1
-        return entries
+
+def _entries(text: bytes) -> list[Entry]:
+    with contextlib.suppress(*_NO_JSON):
+        return _ENTRY.decode_lines(text)
+    entries: list[Entry] = []
+    for line in filter(bytes.strip, text.split(b"\n")):
+        try:
+            entries.append(_ENTRY.decode(line))
+        except _NO_JSON:
+            entries.append({})
+    return entries
 
 
 def _line(entry: Mapping[str, object]) -> bytes:

@@ -247,12 +247,11 @@ def test_a_retention_period_may_be_in_seconds(scalars: Scalars) -> None:
         shutil.rmtree(scalars.directory)
 
 
-def test_all_uploaders_share_one_thread(scalars: Scalars) -> None:
+def test_uploaders_of_one_monitor_write_beside_each_other(scalars: Scalars) -> None:
     watched = monitor(include_step_deviation=True)
     watched.start_goodput_uploader()
     watched.start_step_deviation_uploader()
     watched.start_rolling_window_goodput_uploader([60, 600])
-    assert [thread.name for thread in threading.enumerate()].count("goodput monitor") == 1
     watched.stop_goodput_uploader()
     watched.stop_step_deviation_uploader()
     watched.stop_rolling_window_goodput_uploader()
@@ -287,126 +286,89 @@ def test_a_start_that_comes_twice_is_reported(scalars: Scalars, caplog: pytest.L
 
 
 def test_what_was_never_started_is_done_once_by_a_stop() -> None:
-    """Also when the thread looks around before the stop has said what it wants."""
     done: list[bool] = []
-
-    def work(is_last: bool) -> Iterator[None]:
-        done.append(is_last)
-        yield
-
-    usual_s = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for _ in range(300):
-            assert Uploads(nothing, PATIENCE_S).stop("some uploader", work, once_more=True)
-    finally:
-        sys.setswitchinterval(usual_s)
-    assert done == 300 * [True]
+    uploads = Uploads(PATIENCE_S)
+    assert uploads.stop("some uploader", done.append, once_more=True)
+    assert uploads.stop("some uploader", done.append, once_more=False)
+    assert done == [True]
 
 
 def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
     scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(monitoring, "MOST_AT_THE_END", 3)
+    monkeypatch.setattr(monitoring, "MOST_AT_ONCE", 3)
     monitor().stop_step_deviation_uploader()
     assert list(scalars.written["step_deviation"]) == [7, 8, 9]
-    assert caplog.messages == [
-        "of 7 steps no deviation is written: there is no time for more than the last ones"
-    ]
+    assert caplog.messages == ["of 7 steps no deviation is written: there is time for the last ones only"]
 
 
-# --- the thread
-
-
-def nothing(_is_last: bool = False) -> Iterator[None]:
-    """Needs no reading."""
-    yield
+# --- the threads
 
 
 def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     tried = threading.Semaphore(0)
 
-    def work(_is_last: bool) -> Iterator[None]:
-        yield
+    def work(_is_last: bool) -> None:
         tried.release()
         raise OSError("the disk is full")
 
-    uploads = Uploads(nothing, PATIENCE_S)
+    uploads = Uploads(PATIENCE_S)
     with caplog.at_level(logging.WARNING):
         assert uploads.start("some uploader", work, 0.001)
         for _ in range(5):
             assert tried.acquire(timeout=PATIENCE_S)
-        assert uploads.stop("some uploader", None, once_more=False)
+        assert uploads.stop("some uploader", once_more=False)
     assert caplog.messages == ["some uploader: the disk is full"]
 
 
 def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptureFixture) -> None:
     released = threading.Event()
 
-    def hangs() -> Iterator[None]:
+    def hangs(_is_last: bool) -> None:
         released.wait(PATIENCE_S)
-        yield
 
-    uploads = Uploads(hangs, patience_s=0.05)
+    uploads = Uploads(patience_s=0.05)
     names = [f"uploader {number}" for number in range(3)]
     for name in names:
-        assert uploads.start(name, nothing, 3600)
+        assert uploads.start(name, hangs, 3600)
     with caplog.at_level(logging.WARNING):
-        assert not uploads.stop(names[0], None, once_more=True)
+        assert not uploads.stop(names[0], once_more=True)
         # no time is left for the others
-        assert not uploads.stop(names[1], None, once_more=True)
-        assert not uploads.stop_all(once_more=True)
+        assert not uploads.stop(names[1], once_more=True)
+        uploads.stop_all(once_more=True)
     assert len(caplog.messages) == 3
     assert all("is given up" in message for message in caplog.messages)
     released.set()
 
 
-class Worker:
-    """Works on the processor, rests now and then, and notes how long it did either, in seconds."""
+def test_who_works_rests_no_more_when_somebody_waits() -> None:
+    uploads = Uploads(PATIENCE_S)
+    begun = threading.Event()
 
-    def __init__(self, piece_s: float, pieces: int) -> None:
-        self.piece_s = piece_s
-        self.pieces = pieces
-        self.worked_s: list[float] = []
-        self.rested_s: list[float] = []
-        self.last: list[bool] = []
-        self.has_rested = threading.Semaphore(0)
+    def work(_is_last: bool) -> None:
+        begun.set()
+        for _ in range(50_000):  # with rests, minutes
+            uploads.rest()
 
-    def __call__(self, is_last: bool) -> Iterator[None]:
-        self.last.append(is_last)
-        for _ in range(1 if is_last else self.pieces):
-            began_s = time.thread_time()
-            while (spent_s := time.thread_time() - began_s) < self.piece_s:
-                pass
-            rests_at_s = time.monotonic()
-            yield
-            self.worked_s.append(spent_s)
-            self.rested_s.append(time.monotonic() - rests_at_s)
-            self.has_rested.release()
+    assert uploads.start("busy", work, 0.001)
+    assert begun.wait(PATIENCE_S)
+    assert uploads.stop("busy", once_more=False)
 
 
-def test_who_works_rests_until_somebody_waits() -> None:
-    work = Worker(piece_s=0.002, pieces=1_000_000)
-    uploads = Uploads(nothing, PATIENCE_S)
-    uploads.start("busy", work, 0.001)
-    for _ in range(3):
-        assert work.has_rested.acquire(timeout=PATIENCE_S)
-    assert uploads.stop("busy", None, once_more=True)
-    assert work.last == [False, True]
-    for worked_s, rested_s in zip(work.worked_s[:3], work.rested_s[:3], strict=True):
-        assert rested_s >= 9 * worked_s
+def test_who_stops_from_an_uploaders_own_thread_does_not_wait_for_itself(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A monitor that nobody holds any more may be collected there."""
+    stopped = threading.Event()
+    uploads = Uploads(PATIENCE_S)
 
+    def work(_is_last: bool) -> None:
+        uploads.stop_all(once_more=False)
+        stopped.set()
 
-def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
-    """Each thread's clock of its own work begins at 0."""
-    uploads = Uploads(nothing, PATIENCE_S)
-    assert uploads.stop("busy", Worker(0.3, 1), once_more=True)  # somebody waits: it does not rest
-    end_of_threads()
-    work = Worker(piece_s=0.01, pieces=1)
-    assert uploads.start("busy", work, 0.0)  # due at once: nobody waits any more
-    assert work.has_rested.acquire(timeout=PATIENCE_S)
-    assert uploads.stop("busy", None, once_more=False)
-    assert work.rested_s[0] >= 9 * work.worked_s[0]
+    assert uploads.start("some uploader", work, 0.001)
+    assert stopped.wait(PATIENCE_S)
+    assert caplog.messages == []
 
 
 def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:

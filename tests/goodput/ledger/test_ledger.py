@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput import buckets
-from scrtune.goodput.account import Account
 from scrtune.goodput.buckets import BUCKETS, FLUSH_SLOWDOWN, TUNING
 from scrtune.goodput.events import (
     AllocationEnded,
@@ -17,60 +16,19 @@ from scrtune.goodput.events import (
     Interval,
     IntervalEnded,
     IntervalStarted,
-    JobEnded,
     JobHalted,
     JobQueued,
     JobStarted,
     NodeFailed,
-    OutputCompleted,
     OutputStarted,
-    Recovered,
     RestartCompleted,
-    StepCompleted,
     StepStarted,
 )
 from scrtune.goodput.ledger.ledger import CHARGED, Ledger
 
-from ...support.memory import kept_bytes
+from ...support.short_job import T0, account, ended, output, recovered, restart, spent, started, step
 
-T0 = 1_700_000_000.0
 CLAIMED = set(BUCKETS) - {buckets.STARTUP, buckets.OTHER, buckets.RECOVERY}
-
-
-def step(number: int, start: float, end: float) -> StepCompleted:
-    return StepCompleted(step=number, start_s=T0 + start, end_s=T0 + end)
-
-
-def output(dataset: int, start: float, end: float, **parts: float) -> OutputCompleted:
-    return OutputCompleted(dataset=dataset, name=f"d{dataset}", start_s=T0 + start, end_s=T0 + end, **parts)
-
-
-def started(at: float) -> JobStarted:
-    return JobStarted(time_s=T0 + at)
-
-
-def ended(at: float, code: int | None = 0) -> JobEnded:
-    return JobEnded(time_s=T0 + at, exit_code=code)
-
-
-def restart(start: float, end: float) -> RestartCompleted:
-    return RestartCompleted(dataset=1, name="d1", start_s=T0 + start, end_s=T0 + end)
-
-
-def recovered(kind: str, start: float, end: float, *, valid: bool = True) -> Recovered:
-    return Recovered(kind=kind, dataset=1, start_s=T0 + start, end_s=T0 + end, valid=valid)
-
-
-def account(*events: GoodputEvent, now: float) -> Account:
-    ledger = Ledger()
-    for event in events:
-        ledger.handle(event)
-    return ledger.account(T0 + now)
-
-
-def spent(made: Account) -> dict[str, float]:
-    return {bucket: round(seconds, 6) for bucket, seconds in made.buckets.items() if seconds > 0}
-
 
 times = st.floats(0, 1000).map(lambda value: round(value, 3))
 spans = st.tuples(times, st.floats(-5, 200).map(lambda value: round(value, 3)))
@@ -307,56 +265,6 @@ def test_loading_beside_the_steps_is_no_bucket_however_much_of_it_is_reported_by
     assert made.data_loading_async_s == 15_000
 
 
-def save(start: float, end: float) -> Interval:
-    return Interval(kind="checkpoint_save", start_s=T0 + start, end_s=T0 + end)
-
-
-def save_starts(at: float, writer: str = "") -> IntervalStarted:
-    return IntervalStarted(kind="checkpoint_save", time_s=T0 + at, writer=writer)
-
-
-def save_ends(at: float, writer: str = "") -> IntervalEnded:
-    return IntervalEnded(kind="checkpoint_save", time_s=T0 + at, writer=writer)
-
-
-@pytest.mark.parametrize(
-    ("told", "checkpoints"),
-    [
-        ([save(0, 1), save(1, 2)], 2),
-        ([save(0, 1), save(5, 6), save(0, 1)], 2),
-        ([save_starts(0), save_ends(1), save_starts(2), save_ends(3)], 2),
-        ([save_starts(0), save_ends(1), save(0, 1)], 1),
-        ([save_starts(0, "a"), save_starts(0.1, "b"), save_ends(1, "a"), save_ends(1.2, "b")], 1),
-        ([save_starts(0), step(1, 5, 6), save_starts(7), save_ends(8)], 1),
-        ([save_starts(0), started(5), save_starts(6), save_ends(7)], 1),
-        ([save(0, 1), output(1, 5, 6)], 1),
-        ([save(0, 1), OutputCompleted(dataset=1, name="d", start_s=T0, end_s=T0 + 1, valid=False)], 0),
-        ([recovered("fetch", 0, 1), restart(2, 3)], 0),
-    ],
-)
-def test_checkpoints_are_scrs_or_the_saves_of_who_knows_nothing_of_scr(
-    told: list[GoodputEvent], checkpoints: int
-) -> None:
-    for order in permutations(told):
-        assert account(*order, now=10).checkpoints == checkpoints
-    assert account(*told, *told, now=10).checkpoints == checkpoints
-
-
-def test_saves_are_counted_over_the_whole_of_a_long_job_and_after_each_event() -> None:
-    ledger = Ledger(remembered=2000)
-    for number in range(5000):
-        begun = 10.0 * number
-        for event in (step(number, begun, begun + 5), save_starts(begun + 6), save_ends(begun + 7)):
-            ledger.handle(event)
-        if number % 100 == 0:
-            assert ledger.account(T0).checkpoints == number + 1
-    ledger.handle(save_starts(50_000))
-    assert ledger.account(T0).checkpoints == 5000
-    ledger.handle(save(50_000.5, 50_001))
-    ledger.handle(save_ends(50_002))
-    assert ledger.account(T0).checkpoints == 5001
-
-
 def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged() -> None:
     ledger = Ledger()
     for event in (started(0), step(0, 0, 10)):
@@ -386,121 +294,6 @@ def test_what_trials_cost_is_taken_from_the_checkpoints_and_from_what_their_flus
     assert spent(ledger.account(T0 + 14)) == {"productive": 6.0, "tuning": 8.0}
     ledger.charge(TUNING, -500)
     assert spent(ledger.account(T0 + 14))["flush_slowdown"] == 4.0
-
-
-def test_an_interval_that_a_rank_began_before_another_reported_the_start_is_whole() -> None:
-    made = account(
-        IntervalStarted(kind="device_init", time_s=T0 + 9, writer="rank1"),
-        started(10),
-        IntervalEnded(kind="device_init", time_s=T0 + 15, writer="rank1"),
-        step(0, 15, 20),
-        now=20,
-    )
-    assert spent(made) == {"device_init": 6.0, "productive": 5.0}
-
-
-def test_memory_is_bounded() -> None:
-    def ledger(steps: int) -> Ledger:
-        made = Ledger(remembered=1000)
-        for number in range(steps):
-            made.handle(StepStarted(step=number, time_s=T0 + 2 * number))
-            made.handle(step(number, 2 * number, 2 * number + 1))
-            if number % 500 == 0:
-                made.account(T0)
-        made.account(T0)
-        return made
-
-    assert kept_bytes(lambda: ledger(20_000)) < 1.25 * kept_bytes(lambda: ledger(5000))
-
-
-def test_memory_is_bounded_also_of_what_claims_no_time() -> None:
-    def ledger(queued: int) -> Ledger:
-        made = Ledger(remembered=1000)
-        for number in range(queued):
-            made.handle(JobQueued(time_s=T0 + number))
-            made.handle(JobStarted(time_s=T0 + number + 0.5, writer=f"rank{number}"))
-            if number % 5000 == 0:
-                made.account(T0)
-        made.account(T0)
-        return made
-
-    assert kept_bytes(lambda: ledger(60_000)) < 1.25 * kept_bytes(lambda: ledger(30_000))
-
-
-def test_what_is_forgotten_still_counts() -> None:
-    ledger = Ledger(remembered=10_000)
-    for number in range(70_000):
-        ledger.handle(StepStarted(step=number, time_s=T0 + 2 * number))
-        ledger.handle(step(number, 2 * number, 2 * number + 1))
-        if number % 5000 == 0:
-            ledger.account(T0)
-    made = ledger.account(T0)
-    assert (made.wall_s, made.steps) == (139_999, 70_000)
-    assert spent(made) == {buckets.PRODUCTIVE: 139_999}
-
-
-def test_a_window_of_a_job_longer_than_what_is_remembered_begins_where_that_does() -> None:
-    ledger = Ledger(remembered=2000)
-    for number in range(10_000):
-        ledger.handle(step(number, number, number + 0.5))
-        if number % 1000 == 0:
-            ledger.account(T0)
-    window = ledger.window(T0, T0 + 10_000, T0 + 10_000)
-    assert 1000 < window.wall_s < 4000
-    assert window.goodput == pytest.approx(0.5, abs=0.01)
-
-
-def custom(*borders: tuple[str, float], name: str = "x", kind: str = "custom") -> list[GoodputEvent]:
-    made = {"start": IntervalStarted, "end": IntervalEnded}
-    return [made[what](kind=kind, name=name, time_s=T0 + at) for what, at in borders]
-
-
-@pytest.mark.parametrize(
-    ("borders", "seconds"),
-    [
-        ([("start", 2), ("start", 3), ("end", 4), ("end", 9)], 7.0),
-        ([("start", 1), ("start", 2), ("start", 3), ("end", 4), ("end", 5), ("end", 6)], 5.0),
-        ([("start", 1), ("start", 2), ("end", 3), ("start", 4), ("end", 5), ("end", 9)], 8.0),
-        ([("start", 1), ("start", 3), ("end", 4), ("start", 6), ("end", 7)], 4.0),  # an end was lost
-        ([("start", 1), ("end", 2), ("end", 5), ("start", 6), ("end", 7)], 2.0),  # a start was lost
-    ],
-)
-def test_intervals_of_the_same_name_may_lie_in_each_other(
-    borders: list[tuple[str, float]], seconds: float
-) -> None:
-    for told in permutations(custom(*borders)):
-        made = account(started(0), step(0, 0, 1), step(1, 19, 20), *told, now=20)
-        assert spent(made)["custom:x"] == seconds
-
-
-def test_intervals_of_one_kind_are_distinguished_by_their_names() -> None:
-    outer = custom(("start", 1), ("end", 9), kind="elastic_slice_down")
-    inner = custom(("start", 2), ("end", 3), kind="elastic_slice_down", name="y")
-    for told in permutations([*outer, *inner]):
-        assert spent(account(started(0), *told, now=10))["elastic_slice_down"] == 8.0
-
-
-def test_an_interval_with_many_others_of_its_name_in_it_ends_with_its_own_end_however_late_that_comes() -> (
-    None
-):
-    inner = [border for at in range(10) for border in (("start", 2 + at), ("end", 2.5 + at))]
-    told = custom(("start", 1), *inner, ("end", 15))
-    later = custom(*[(what, 20 + at) for at in range(100) for what in ("start", "end")])
-    ledger = Ledger()
-    for event in [started(0), *told, *later]:
-        ledger.handle(event)
-        ledger.account(T0)
-    assert ledger.account(T0) == account(started(0), *told, *later, now=0)
-    assert spent(ledger.account(T0))["custom:x"] == 14.0
-
-
-def test_a_kind_of_which_no_end_is_ever_reported_lasts_from_start_to_start() -> None:
-    ledger = Ledger()
-    for number in range(1000):
-        ledger.handle(IntervalStarted(kind="custom", time_s=T0 + number))
-        if number % 10 == 0:
-            ledger.account(T0)
-    assert spent(ledger.account(T0)) == {"custom:unnamed": 999.0}
 
 
 @pytest.mark.parametrize("queued", [10.0, 20.0])

@@ -1,0 +1,61 @@
+"""A ledger's memory is bounded, and what it forgets still counts."""
+
+import pytest
+
+from scrtune.goodput import buckets
+from scrtune.goodput.events import JobQueued, JobStarted, StepStarted
+from scrtune.goodput.ledger.ledger import Ledger
+
+from ...support.memory import kept_bytes
+from ...support.short_job import T0, spent, step
+
+
+def test_memory_is_bounded() -> None:
+    def ledger(steps: int) -> Ledger:
+        made = Ledger(remembered=1000)
+        for number in range(steps):
+            made.handle(StepStarted(step=number, time_s=T0 + 2 * number))
+            made.handle(step(number, 2 * number, 2 * number + 1))
+            if number % 500 == 0:
+                made.account(T0)
+        made.account(T0)
+        return made
+
+    assert kept_bytes(lambda: ledger(20_000)) < 1.25 * kept_bytes(lambda: ledger(5000))
+
+
+def test_memory_is_bounded_also_of_what_claims_no_time() -> None:
+    def ledger(queued: int) -> Ledger:
+        made = Ledger(remembered=1000)
+        for number in range(queued):
+            made.handle(JobQueued(time_s=T0 + number))
+            made.handle(JobStarted(time_s=T0 + number + 0.5, writer=f"rank{number}"))
+            if number % 5000 == 0:
+                made.account(T0)
+        made.account(T0)
+        return made
+
+    assert kept_bytes(lambda: ledger(60_000)) < 1.25 * kept_bytes(lambda: ledger(30_000))
+
+
+def test_what_is_forgotten_still_counts() -> None:
+    ledger = Ledger(remembered=10_000)
+    for number in range(70_000):
+        ledger.handle(StepStarted(step=number, time_s=T0 + 2 * number))
+        ledger.handle(step(number, 2 * number, 2 * number + 1))
+        if number % 5000 == 0:
+            ledger.account(T0)
+    made = ledger.account(T0)
+    assert (made.wall_s, made.steps) == (139_999, 70_000)
+    assert spent(made) == {buckets.PRODUCTIVE: 139_999}
+
+
+def test_a_window_of_a_job_longer_than_what_is_remembered_begins_where_that_does() -> None:
+    ledger = Ledger(remembered=2000)
+    for number in range(10_000):
+        ledger.handle(step(number, number, number + 0.5))
+        if number % 1000 == 0:
+            ledger.account(T0)
+    window = ledger.window(T0, T0 + 10_000, T0 + 10_000)
+    assert 1000 < window.wall_s < 4000
+    assert window.goodput == pytest.approx(0.5, abs=0.01)
