@@ -29,7 +29,7 @@ from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .node.allocation import AllocationWatch
 from .node.probes import Probes
-from .options import READY, DaemonOptions
+from .options import LOST, READY, DaemonOptions
 from .settings.executor import Executor
 from .signals import Parent, Signals
 from .sockets import Sockets
@@ -384,3 +384,4 @@ class Daemon:
             write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
         except OSError as error:
             log.error("the last status cannot be written: %s", error.strerror)
+            self._parent.say(LOST + str(self.journal.lost).encode())
