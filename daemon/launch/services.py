@@ -155,8 +155,8 @@ class NodeServices:
                 self._say_how_it_ended(name)
             elif child.lost is not None:
                 log.warning(
-                    "the daemon had no room for its last status, and could not write %d events to the journal;"
-                    " whatever is shown of this job misses them. Free some space in %s",
+                    "the daemon had no room for its last status, and could not write %d events to the"
+                    " journal; whatever is shown of this job misses them. Free some space in %s",
                     child.lost,
                     self._paths.base,
                 )

@@ -103,7 +103,7 @@ class LedgerHistory:
     def _bounded(self, new: Facts, most: int) -> Facts:
         """Return the `new` ones of the forms of which not too many are known."""
         many = [form for form in MOMENTS if self.derived.facts.of(form).size >= _MOMENTS]
-        if sum(each.facts.size for each in (*self._older, self.derived)) >= most:
+        if self.derived.facts.size + sum(each.facts.size for each in self._older) >= most:
             many += NOT_CLAIMS
         return where(new, ~np.isin(new.form, many)) if many else new
 
