@@ -29,7 +29,7 @@ from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .node.allocation import AllocationWatch
 from .node.probes import Probes
-from .options import READY, DaemonOptions
+from .options import LOST, READY, DaemonOptions
 from .settings.executor import Executor
 from .signals import Parent, Signals
 from .sockets import Sockets
@@ -50,7 +50,7 @@ _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
 _SNAPSHOT_WAIT_S = 0.2
-_LARGE_BYTES = 256 * 1024
+_OWN_PAGES_BYTES, _KEPT_BYTES = 32 * 1024, 1024 * 1024
 _ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
@@ -94,7 +94,7 @@ class Daemon:
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
         # else what is small and stays would lie between freed buffers, and keep tens of MiB from the system
-        set_limits(own_pages_bytes=_LARGE_BYTES, kept_bytes=4 * _LARGE_BYTES, heaps=1)
+        set_limits(own_pages_bytes=_OWN_PAGES_BYTES, kept_bytes=_KEPT_BYTES, heaps=1)
         with self._signals.watched() as signals:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):
@@ -384,3 +384,4 @@ class Daemon:
             write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
         except OSError as error:
             log.error("the last status cannot be written: %s", error.strerror)
+            self._parent.say(LOST + str(self.journal.lost).encode())

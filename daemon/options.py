@@ -11,6 +11,8 @@ from ..client.paths import JobPaths
 OFF = "off"
 READY = b"ready\n"
 """What a daemon says to its parent once it can be asked."""
+LOST = b"lost "
+"""What it says, with a number, where it cannot leave its last status: the journal misses so many events."""
 
 STEP_NAME = "scrtune"
 """The name of the Slurm step of a job's daemons, by which they are found from other nodes."""

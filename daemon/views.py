@@ -128,6 +128,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     rewrites: int = 0
     config: str = ""
     config_failure: str = ""
+    silent: bool = False
+    """It runs, and does not answer: all this is what its journal has."""
     journal_lost: int = 0
     """Events that could not be written down: whatever reads the journal misses them."""
     journal_error: str = ""

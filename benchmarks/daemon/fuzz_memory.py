@@ -9,11 +9,11 @@ Before them comes the warm-up, by which what a daemon keeps, and what has a boun
 fill the ledger of the job's time (262,144 claims), and more than their bounds of writers, nodes, processes,
 failures and recoveries, each with a name and a time of its own. At random that would take some tens of
 millions of messages. Left out are the runs of a job (16,384 at most, of 1.2 KB): with 4,159 of them a message
-takes 2.5 times as long, and a million messages bring a quarter of them.
+takes 2.5 times as long, and a million messages bring a quarter of them. Then two snapshots of all that are
+waited for: each needs some 25 MiB for a moment, most of which Python keeps for the next one.
 
-The target is that resident memory is flat over a million messages then: its least in each 20th of them (that
-is, between two snapshots of the state, which take some 25 MiB for a moment) grows by 8 MiB at most after the
-first one, half of which those runs take.
+The target is that resident memory is flat over a million messages then: its least in each 20th of them grows
+by 8 MiB at most after the first one, half of which those runs take.
 """
 
 import argparse
@@ -45,6 +45,7 @@ from scrtune.intents.events import Event, NodeObserved, TraceDigest
 TARGET_GROWTH_MIB = 8
 STEPS, LOOKS = 20, 25
 LIMIT_S = 60.0
+SNAPSHOTS, CHUNK = 2, 2000
 _TEXTS = ("", "a", "SCR_FLUSH", "XOR", "cache", "broken json", "\x1b[31m", "\x00", "é" * 40)
 _NUMBERS = (0, 1, -1, 2, 7, 64, 2**31, 2**32, 2**40, 2**53, -(2**53))
 _JOB_STEPS, _BATCH = 400_000, 500
@@ -180,6 +181,14 @@ def sent(socket: "zmq.Socket[bytes]", paths: JobPaths, some: Iterable[bytes]) ->
     return view
 
 
+def snapshots_taken(socket: "zmq.Socket[bytes]", paths: JobPaths, some: Iterator[bytes]) -> None:
+    """Send messages until the daemon has written snapshots of what it has now."""
+    for _ in range(SNAPSHOTS):
+        before_ns = time.time_ns()
+        while not paths.snapshot.exists() or paths.snapshot.stat().st_mtime_ns < before_ns:
+            sent(socket, paths, islice(some, CHUNK))
+
+
 def grown(paths: JobPaths, count: int, seed: int) -> tuple[list[int], StatusView]:
     """Return the least resident bytes in each 20th of `count` messages after the warm-up, and the status."""
     daemon = started(paths)
@@ -188,8 +197,9 @@ def grown(paths: JobPaths, count: int, seed: int) -> tuple[list[int], StatusView
         with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
             socket.linger = 0
             socket.connect(paths.events_endpoint)
-            view = sent(socket, paths, (*long_job(), *crowds()))
+            sent(socket, paths, (*long_job(), *crowds()))
             at_random, process = messages(seed), psutil.Process(daemon.pid)
+            snapshots_taken(socket, paths, at_random)
             for _ in range(STEPS):
                 looks = []
                 for _ in range(LOOKS):

@@ -145,4 +145,9 @@ def _summary(paths: JobPaths) -> None:
         except (UnknownJobError, JournalError, OSError) as error:
             click.echo(f"scrtune: job {paths.job_id}: what became of it is not known: {error}", err=True)
             return
+        if not view.counters.events:
+            click.echo(
+                f"scrtune: job {paths.job_id}: what became of it is not known: nothing was recorded", err=True
+            )
+            return
     click.echo("\n".join(summary(view)), err=True)

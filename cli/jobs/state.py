@@ -68,8 +68,9 @@ def status(paths: JobPaths) -> views.StatusView:
         return ask(paths, "status", views.StatusView)
     except DaemonUnavailable:
         pipeline, last_s = _recovered(paths)
-        view = views.status_view(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
-        return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
+        silent = is_running(paths)  # a daemon that is stopped
+        view = views.status_view(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=silent)
+        return msgspec.structs.replace(view, silent=silent, config_failure=_unpublished(paths, pipeline))
 
 
 def explain(paths: JobPaths) -> views.ExplainView:
@@ -79,7 +80,8 @@ def explain(paths: JobPaths) -> views.ExplainView:
     except DaemonUnavailable:
         pipeline, _ = _recovered(paths)
         view = views.explain_view(pipeline)
-        view = msgspec.structs.replace(view, running=False, unpublished=_unpublished(paths, pipeline))
+        unpublished = _unpublished(paths, pipeline)
+        view = msgspec.structs.replace(view, running=is_running(paths), unpublished=unpublished)
     return msgspec.structs.replace(view, job_id=paths.job_id)
 
 

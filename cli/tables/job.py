@@ -26,6 +26,8 @@ def status(view: StatusView) -> Document:
     """Return the table of `scrtune status`."""
     counters = view.counters
     state = "runs" if view.running else "has ended (read from its journal)"
+    if view.silent:
+        state = "runs, but does not answer (read from its journal)"
     job = "the application has not reported its engine and ranks yet"
     if view.engine:
         job = f"{count_text(view.ranks, 'rank')}, {count_text(view.nodes, 'node')}, engine {view.engine}"

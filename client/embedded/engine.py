@@ -62,7 +62,8 @@ class EmbeddedEngine:
         self._checkpoint_clock = CheckpointClock(ended_s=time.time())
         self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"
-            f" {self._comm.size} ranks on {count_text(self._ranks.nodes, 'node')}, cache {self._cache_root}"
+            f" {count_text(self._comm.size, 'rank')} on {count_text(self._ranks.nodes, 'node')},"
+            f" cache {self._cache_root}"
         )
         for problem in found.resolved.problems:
             self._ranks.warn(str(problem))

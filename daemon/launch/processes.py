@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..lock import AlreadyRunningError
-from ..options import READY, DaemonOptions
+from ..options import LOST, READY, DaemonOptions
 from ..signals import Parent, Signals
 from .environment import trace_tiers
 
@@ -58,6 +58,12 @@ class Child:
         with contextlib.suppress(OSError):
             self._heard += self._line.recv(64, socket.MSG_DONTWAIT)
         return READY in self._heard
+
+    @property
+    def lost(self) -> int | None:
+        """How many events its journal misses, if it ended and could not leave its last status."""
+        said = self._heard.partition(LOST)[2]
+        return int(said) if said else None
 
     def wait_ready(self, limit_s: float, give_up: Callable[[], bool] = lambda: False) -> bool:
         """Wait until it says so, has ended or we `give_up`, `limit_s` at most; return whether it has."""

@@ -153,6 +153,13 @@ class NodeServices:
                 log.warning("the %s did not end, and was killed: what it had not read is in no account", name)
             elif child.exit_code and name == DAEMON and not child.is_ready():
                 self._say_how_it_ended(name)
+            elif child.lost is not None:
+                log.warning(
+                    "the daemon had no room for its last status, and could not write %d events to the"
+                    " journal; whatever is shown of this job misses them. Free some space in %s",
+                    child.lost,
+                    self._paths.base,
+                )
             del self._running[name]
 
     def _spawn(self, name: str) -> None:

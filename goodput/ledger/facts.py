@@ -75,6 +75,8 @@ class Form(IntEnum):
 
 MOMENTS = (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED, Form.RESTARTED)
 """What happens a few times in a run, and is no claim."""
+NOT_CLAIMS = (Form.WORD, Form.BORDER)
+"""What may come without end, and claims nothing by itself: a writer's word, the border of no interval."""
 
 
 class Facts(NamedTuple):

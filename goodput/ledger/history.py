@@ -13,13 +13,15 @@ from ..buckets import Codes
 from ..job_events import JobEvents
 from .claims import Longs, nanoseconds, where
 from .derivation import Derived, Limits, Settled
-from .facts import MOMENTS, Facts, read
+from .facts import MOMENTS, NOT_CLAIMS, Facts, read
 from .sweep import Timeline
 from .times import NEVER
 
 _SLACK = 1.25
 _MOMENTS = 16_384
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
+_FACTS = 4
+"""Facts for each claim that is remembered: 160 bytes. Claims are forgotten, the other facts not taken in."""
 
 
 class _Chapter(NamedTuple):
@@ -58,7 +60,7 @@ class LedgerHistory:
         if self._floor.at > -NEVER:
             new = new.between(self._floor.at, NEVER)
         if self._remembered is not None:
-            new = self._bounded(new)
+            new = self._bounded(new, _FACTS * self._remembered)
         if not new.size:
             return
         self._settle()
@@ -98,9 +100,11 @@ class LedgerHistory:
     def _derive(self, facts: Facts, settled: Settled) -> Derived:
         return Derived(facts, settled, self._codes, self._limits)
 
-    def _bounded(self, new: Facts) -> Facts:
+    def _bounded(self, new: Facts, most: int) -> Facts:
         """Return the `new` ones of the forms of which not too many are known."""
         many = [form for form in MOMENTS if self.derived.facts.of(form).size >= _MOMENTS]
+        if self.derived.facts.size + sum(each.facts.size for each in self._older) >= most:
+            many += NOT_CLAIMS
         return where(new, ~np.isin(new.form, many)) if many else new
 
     def _settle(self) -> None:

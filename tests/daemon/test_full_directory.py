@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,23 @@ Path("done").touch()
 """
 
 
+SENT = 20
+SENDER = f"""
+import time
+from pathlib import Path
+
+from scrtune.client.paths import JobPaths
+from scrtune.client.transport.sender import Emitter
+from scrtune.goodput.events import StepCompleted
+
+emitter, now = Emitter(JobPaths.of().events_endpoint), time.time()
+for step in range({SENT}):
+    emitter.emit(StepCompleted(step=step, start_s=now, end_s=now))
+emitter.close(linger_s=20)
+Path("done").touch()
+"""
+
+
 def scrtune(*arguments: str, base: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-m", "scrtune", *arguments],
@@ -58,8 +76,9 @@ def scrtune(*arguments: str, base: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount a file system to fill up")
-def test_the_application_goes_on_and_the_closing_line_says_what_is_missing(tmp_path: Path) -> None:
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """Yield a run directory with room for 1 MiB."""
     base = tmp_path / "r"
     base.mkdir(mode=0o700)
     mounted = subprocess.run(
@@ -67,13 +86,28 @@ def test_the_application_goes_on_and_the_closing_line_says_what_is_missing(tmp_p
     )
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.decode()}")
-    try:
-        ran = scrtune("run", "--job-id", "j", "--", sys.executable, "-c", APPLICATION, base=base)
-        assert (ran.returncode, (tmp_path / "done").exists()) == (0, True), ran.stderr
-        assert "Traceback" not in ran.stderr
-        said = re.search(r"(\d+) events could not be written to the journal", ran.stderr)
-        assert said is not None, ran.stderr
-        # the last it wrote had room: how many they were
-        assert f"{said[1]} journal" in scrtune("status", "--job-id", "j", base=base).stdout
-    finally:
-        subprocess.run(["umount", base], check=True)
+    yield base
+    subprocess.run(["umount", base], check=True)
+
+
+def test_the_application_goes_on_and_the_closing_line_says_what_is_missing(small: Path) -> None:
+    ran = scrtune("run", "--job-id", "j", "--", sys.executable, "-c", APPLICATION, base=small)
+    assert (ran.returncode, (small.parent / "done").exists()) == (0, True), ran.stderr
+    assert "Traceback" not in ran.stderr
+    said = re.search(r"(\d+) events could not be written to the journal", ran.stderr)
+    assert said is not None, ran.stderr
+    # the last it wrote had room: how many they were
+    assert f"{said[1]} journal" in scrtune("status", "--job-id", "j", base=small).stdout
+
+
+def test_without_any_room_from_the_start_on_nothing_false_is_said(small: Path) -> None:
+    room = os.statvfs(small)
+    with (small / "ballast").open("wb") as ballast:
+        os.posix_fallocate(ballast.fileno(), 0, room.f_bavail * room.f_bsize)
+    ran = scrtune("run", "--job-id", "j", "--", sys.executable, "-c", SENDER, base=small)
+    assert (ran.returncode, (small.parent / "done").exists()) == (0, True), ran.stderr
+    said = re.search(r"could not write (\d+) events to the journal", ran.stderr)
+    assert said is not None, ran.stderr
+    assert int(said[1]) >= SENT
+    assert "what became of it is not known: nothing was recorded" in ran.stderr
+    assert "no checkpoint was seen" not in ran.stderr

@@ -68,6 +68,19 @@ def test_a_running_job_shows_what_its_journal_will_show(scrtune: Scrtune, real_d
     assert ended == [msgspec.structs.replace(running[0], **of_the_process), *running[1:]]
 
 
+def test_a_daemon_that_does_not_answer_has_not_ended(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    daemon.tell(*JOB)
+    daemon.until_events(len(JOB))
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        shown = scrtune("status", "--job-id", "j").stdout
+        assert view(scrtune, "explain", "--job-id", "j").running
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+    assert "runs, but does not answer (read from its journal)" in shown
+
+
 def watching(**streams: Any) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "scrtune", "status", "--watch", "--job-id", "j"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "60"}

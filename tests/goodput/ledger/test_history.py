@@ -1,9 +1,18 @@
 """A ledger's memory is bounded, and what it forgets still counts."""
 
+from collections.abc import Callable
+
 import pytest
 
 from scrtune.goodput import buckets
-from scrtune.goodput.events import JobQueued, JobStarted, StepStarted
+from scrtune.goodput.events import (
+    GoodputEvent,
+    IntervalEnded,
+    JobQueued,
+    JobStarted,
+    OutputStarted,
+    StepStarted,
+)
 from scrtune.goodput.ledger.ledger import Ledger
 
 from ...support.memory import kept_bytes
@@ -36,6 +45,24 @@ def test_memory_is_bounded_also_of_what_claims_no_time() -> None:
         return made
 
     assert kept_bytes(lambda: ledger(60_000)) < 1.25 * kept_bytes(lambda: ledger(30_000))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda number: OutputStarted(dataset=number, name="never ends", time_s=T0 + number),
+        lambda number: IntervalEnded(kind="custom", name="never begins", time_s=T0 + number),
+    ],
+)
+def test_memory_is_bounded_also_of_ends_without_begins(event: Callable[[int], GoodputEvent]) -> None:
+    def ledger(count: int) -> Ledger:
+        made = Ledger(remembered=1000)
+        for number in range(count):
+            made.handle(event(number))
+        made.account(T0)
+        return made
+
+    assert kept_bytes(lambda: ledger(30_000)) < 1.25 * kept_bytes(lambda: ledger(15_000))
 
 
 def test_what_is_forgotten_still_counts() -> None:
