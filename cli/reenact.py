@@ -14,6 +14,7 @@ from ..replay.reenact.plan import Plan, ReenactError
 from ..replay.reenact.recorded import FilePaths, PlanScope, make_plan
 from ..replay.reenact.run import Directories, write_again
 from ..replay.study import Run
+from ..replay.unseen import unseen_in_table
 from ..scr_config.catalogue import coerce
 from ..units import bytes_text, count_text, rounded_duration_text
 from .errors import CommandError
@@ -91,7 +92,10 @@ def written_again(
     )
     places = Directories(prefix=options.reenact_prefix, cache=options.reenact_cache)
     try:
-        plan = make_plan(read_table(traces, tiers, places=FilePaths, progress=progress).resolved(), scope)
+        table = read_table(traces, tiers, places=FilePaths, progress=progress).resolved()
+        if unseen := unseen_in_table(table):
+            raise CommandError(f"{recorded.name}: nothing to write again: {unseen}")
+        plan = make_plan(table, scope)
         for number, given in enumerate(options.reenact, start=1):
             if progress.stop:
                 return

@@ -35,6 +35,8 @@ def _of_run(row: RunRow) -> Iterator[str]:
     if row.reading.unread:
         unread = count_text(row.reading.unread, "file")
         yield f"{row.name}: interrupted: {unread} of {row.reading.files} not read to the end"
+    if row.unseen:
+        yield f"{row.name}: {row.unseen}"
     if not row.reading.events:
         yield f"{row.name}: its traces have no event"
     elif not row.checkpoints:

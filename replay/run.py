@@ -17,6 +17,7 @@ from ..scr_config.resolution import resolve
 from .outputs import MOST_LINES, read_outputs, without_writes
 from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces
 from .spans import TraceFindings, from_spans, from_writes, writes
+from .unseen import unseen_in_digests
 
 _BATCHES_A_DIGEST = 64
 _GAPS = 2000
@@ -52,8 +53,8 @@ class MergedTraces(msgspec.Struct, frozen=True, kw_only=True):
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline that has seen the traces, what was read, and when the traces begin and end.
 
-    `checkpoints_from` says how the checkpoints are known. `problems` are those of the config files in the
-    shape.
+    `checkpoints_from` says how the checkpoints are known, `unseen` that the traces lack writes. `problems`
+    are those of the config files in the shape.
     """
 
     pipeline: Pipeline
@@ -61,6 +62,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     end_s: float
     checkpoints_from: str = ""
+    unseen: str = ""
     problems: tuple[ConfigProblem, ...] = ()
     merged: tuple[MergedTraces, ...] = ()
 
@@ -103,6 +105,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
         start_s=start_s,
         end_s=end_s,
         checkpoints_from=found.source if found.saves else "",
+        unseen=unseen_in_digests(digests),
         problems=problems,
         merged=tuple(
             sorted((_merged(path, summary) for path in paths), key=lambda each: (each.start_s, each.path))

@@ -30,6 +30,7 @@ from .study_rows import (
     TierTotals,
 )
 from .table import JobThread, ThreadSpan, TraceTable
+from .unseen import unseen_in_table
 
 _NS = 1e9
 
@@ -198,6 +199,7 @@ class _RunTrace:
             bytes_per_s=written / checkpoint_s if written and checkpoint_s > 0 else None,
             flush_s=fmean(flushes) if flushes else None,
             flushes=len(flushes),
+            unseen=unseen_in_table(table),
         )
 
 

@@ -46,7 +46,10 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. Seconds of checkpoints, loads and tiers are by :data:`GROUPING`, ``sum_s`` of all threads."""
+    """One run. Seconds of checkpoints, loads and tiers are by :data:`GROUPING`, ``sum_s`` of all threads.
+
+    `unseen` says that the trace lacks writes, so that bytes are not the job's; empty where none are known of.
+    """
 
     name: str
     reading: Reading
@@ -66,6 +69,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_s: float | None
     flush_s: float | None
     flushes: int
+    unseen: str = ""
     settings: Mapping[str, str] = {}
 
 

@@ -28,6 +28,7 @@ def replay(view: ReplayView) -> Document:
         "checkpoints": view.checkpoints_from,
         "dropped": f"{dropped}: {job.counts(counters.dropped)}" if counters.dropped else "",
         "unresolved": f"{unresolved} to files that no line names" if counters.unresolved else "",
+        "not seen": view.unseen,
         "damaged": "\n".join(view.damage),
     }
     answers = ((each.intent, changes_text(each.recommended) or "-", each.why) for each in view.answers)

@@ -25,7 +25,7 @@ class IntentAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
-    """What recorded traces say. Nothing of the proposals was tried."""
+    """What recorded traces say; `unseen` that they lack writes. Nothing of the proposals was tried."""
 
     files: int
     lines: int
@@ -34,6 +34,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int
     checkpoints: int
     checkpoints_from: str
+    unseen: str
     counters: Counters
     damage: tuple[str, ...]
     intents: tuple[IntentView, ...]
@@ -59,6 +60,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         hosts=len({host for host, _ in pipeline.observers.workflow.processes}),
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
         checkpoints_from=replayed.checkpoints_from,
+        unseen=replayed.unseen,
         counters=pipeline.counters,
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
         intents=intents,

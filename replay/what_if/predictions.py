@@ -90,12 +90,14 @@ def _evidence(runs: Sequence[Run], found: Study) -> list[RunEvidence]:
     seen = []
     for run in runs:
         checkpoints = [row for row in found.checkpoints if row.run == run.name]
-        if checkpoints and (each := evidence(run, rows[run.name], checkpoints)).shape.rank_bytes > 0:
+        if not checkpoints or rows[run.name].unseen:
+            continue
+        if (each := evidence(run, rows[run.name], checkpoints)).shape.rank_bytes > 0:
             seen.append(each)
     if not seen:
-        raise ValueError(
-            "no run has checkpoints that write below the cache or the prefix directory: name both directories"
-        )
+        unseen = "; ".join(f"{row.name}: {row.unseen}" for row in found.runs if row.unseen)
+        nowhere = "no run has checkpoints that write below the cache or the prefix directory: name both"
+        raise ValueError(unseen or f"{nowhere} directories")
     return seen
 
 
@@ -287,7 +289,7 @@ def _notes_of_runs(
         yield "No run has SCR: what its files and copies cost is assumed"
     left = [row.name for row in found.runs if row.name not in {run.run for run in runs}]
     if left:
-        yield f"Nothing is predicted from {', '.join(left)}: no checkpoints that write below a directory"
+        yield f"Nothing is predicted from {', '.join(left)}: no checkpoints seen that write below a directory"
     unsaid = [run.run for run in runs if run.with_scr and not run.said]
     if unsaid:
         yield f"Settings of {', '.join(unsaid)} are what the trace shows of them, else SCR's defaults"
