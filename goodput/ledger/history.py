@@ -20,8 +20,9 @@ from .times import NEVER
 _SLACK = 1.25
 _MOMENTS = 16_384
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
-_FACTS = 4
-"""Facts for each claim that is remembered: 160 bytes. Claims are forgotten, the other facts not taken in."""
+_NOT_CLAIMS = 4
+"""For each claim that is remembered, 160 bytes: borders and words beyond that are not taken in either. An
+interval, which is a claim, has two borders, and goes with the claims that are forgotten."""
 
 
 class _Chapter(NamedTuple):
@@ -60,7 +61,7 @@ class LedgerHistory:
         if self._floor.at > -NEVER:
             new = new.between(self._floor.at, NEVER)
         if self._remembered is not None:
-            new = self._bounded(new, _FACTS * self._remembered)
+            new = self._bounded(new, max(_MOMENTS, _NOT_CLAIMS * self._remembered))
         if not new.size:
             return
         self._settle()
@@ -101,10 +102,9 @@ class LedgerHistory:
         return Derived(facts, settled, self._codes, self._limits)
 
     def _bounded(self, new: Facts, most: int) -> Facts:
-        """Return the `new` ones of the forms of which not too many are known."""
-        many = [form for form in MOMENTS if self.derived.facts.of(form).size >= _MOMENTS]
-        if self.derived.facts.size + sum(each.facts.size for each in self._older) >= most:
-            many += NOT_CLAIMS
+        """Return the `new` facts of forms of which not too many are known: of what claims nothing, `most`."""
+        bounds = dict.fromkeys(MOMENTS, _MOMENTS) | dict.fromkeys(NOT_CLAIMS, most)
+        many = [form for form, bound in bounds.items() if self.derived.facts.of(form).size >= bound]
         return where(new, ~np.isin(new.form, many)) if many else new
 
     def _settle(self) -> None:

@@ -85,7 +85,7 @@ class TestReinits:
         assert prior_s(1.0) > 1.0
 
     def test_one_that_does_not_pay_is_not_made(self) -> None:
-        job = Job(CACHED, noise=0.0, init_s=50.0, mutability=REAL).checkpoints(20)
+        job = Job(CACHED, noise=0.0, init_s=500.0, mutability=REAL).checkpoints(20)
         assert job.applied_s == 0
         assert not is_asynchronous(job.in_force)
         assert asks_for(job)["SCR_FLUSH_ASYNC"] == 1, "the next launch begins with it"

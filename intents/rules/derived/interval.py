@@ -5,8 +5,8 @@ of them paces, and the other two are 0. The seconds are counted from the end of 
 that a flush blocks lies within. The interval is Daly's for what a checkpoint is believed to cost and for the
 mean rate of failures that is believed after those seen (:mod:`scrtune.goodput.interval`), within the bounds
 of :mod:`.interval_bounds`. A failure that the cache does not survive destroys SCR_FLUSH intervals instead of
-one, and counts as so many. No interval is made longer than the run has lasted: of a young one neither the
-costs nor the end are known.
+one, and counts as so many. scrtune sets none that is longer than the run has lasted: of a young one neither
+the costs nor the end are known. What it advises for the next run has no such bound.
 
 It is changed where the user leaves it to scrtune (``--interval auto``), and where it is outside of what they
 declared; else it is advice (:mod:`.checkpoint_rate`).
@@ -149,8 +149,10 @@ def pace(now: Situation) -> WorkBetween:
     """
     if not _is_auto(now) and (demanded := _demanded(now)):
         return _pace(now, demanded)
-    age_s = now.intents.flush.evidence.end_s - now.start_s
-    wanted_s = min(daly(now.felt_s, interval_mtbf_s(now)), max(age_s, present_s(now)))
+    wanted_s = daly(now.felt_s, interval_mtbf_s(now))
+    if _is_auto(now):
+        age_s = now.intents.flush.evidence.end_s - now.start_s
+        wanted_s = min(wanted_s, max(age_s, present_s(now)))
     return _pace(now, bounded(wanted_s, now, now.felt_s))
 
 
