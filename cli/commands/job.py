@@ -18,7 +18,7 @@ from ...daemon.views import PinView, SwitchView
 from ..blocks import Document
 from ..errors import CommandError, extra
 from ..jobs import state as job_state
-from ..jobs.find import find, is_running
+from ..jobs.find import find, find_to_follow, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..tables import job as tables
 from ..terminal import Printable, print_view, rendered
@@ -102,13 +102,13 @@ def off(options: OneJob) -> None:
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
     """
-    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
+    click.echo(tables.switched(switch(find_to_follow(options.job_id), on=False), on=False))
 
 
 @command(OneJob)
 def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
-    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
+    click.echo(tables.switched(switch(find_to_follow(options.job_id), on=True), on=True))
 
 
 def _assignment(given: str) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def pin(options: PinOptions) -> None:
     """
     if len(values := dict(options.values)) < len(options.values):
         raise click.UsageError("each NAME once")
-    view = fix(find(options.job_id, no_other=True), Question(command="pin", values=values))
+    view = fix(find_to_follow(options.job_id), Question(command="pin", values=values))
     click.echo(tables.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
 
 
@@ -155,7 +155,7 @@ class UnpinOptions(OneJob):
 @command(UnpinOptions)
 def unpin(options: UnpinOptions) -> None:
     """Take `scrtune pin` back: what was there before is active again, and tuned."""
-    view = fix(find(options.job_id, no_other=True), Question(command="unpin", names=options.names))
+    view = fix(find_to_follow(options.job_id), Question(command="unpin", names=options.names))
     click.echo(tables.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
 
 

@@ -111,8 +111,12 @@ def clean(options: CleanOptions) -> None:
     tables_bytes = 0 if options.job_id else sum(size for _, size, _ in tables.files())
     if tables_bytes:
         click.echo(f"{tables.directory}: {bytes_text(tables_bytes)} of tables of traces (scrtune study)")
-    is_clean = not found and not tables_bytes
-    if is_clean or not (options.yes or (sys.stdin.isatty() and click.confirm("Remove all of it?"))):
+    if not found and not tables_bytes:
+        return
+    if not options.yes and not sys.stdin.isatty():
+        click.echo("Nothing was removed: without a terminal that takes --yes.")
+        return
+    if not options.yes and not click.confirm("Remove all of it?"):
         return
     if tables_bytes:
         tables.prune(0)

@@ -44,7 +44,8 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
 def find_to_follow(job_id: str | None) -> JobPaths:
     """Return the job `job_id`, else that of this environment, else the one that runs on this host.
 
-    What one exports is for the job at hand: another that has ended must be named. Raises as :func:`find`.
+    What one changes or exports is of the job at hand: another that has ended must be named. Raises as
+    :func:`find`.
     """
     if job_id is not None or job_id_from_environment() != NO_JOB_ID:
         return find(job_id, no_other=True)

@@ -25,7 +25,7 @@ def report(view: DemoView) -> Document:
         f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
         f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
     )
-    verdicts: Document = [[verdict(each), *savings(each.status.savings)] for each in view.comparisons]
+    verdicts: Document = [[verdict(each), *savings(each.status)] for each in view.comparisons]
     return [*sections, [_table(view)], [notes], *verdicts]
 
 

@@ -16,14 +16,14 @@ def summary(view: StatusView) -> list[str]:
         f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [f"job {view.job_id}: {tuned}", *savings(view.savings), *_settings(view.savings)]
+    lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view.savings)]
     lines.append(f"observation: {view.observation.sentence()}")
     lines.append(f"why: scrtune explain --job-id {view.job_id}")
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
         if not view.engine:
-            lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
+            lines.append(f"seen are {seen} (docs/libscr.md)")
     lines += filter(None, [view.pace, journal_gaps(view)])
     if count := view.counters.lost.get(UNREAD, 0):
         lines.append(
@@ -35,14 +35,18 @@ def summary(view: StatusView) -> list[str]:
     return [f"scrtune: {line}" for line in lines]
 
 
-def savings(view: SavingsView) -> list[str]:
+def savings(status: StatusView) -> list[str]:
     """Return what tuning saved, what trying cost, and what to run the next job with, or why nothing."""
+    view = status.savings
     spent_s = {"applying settings": view.applied_s, "in trials taken back": view.reverted_s}
     parts = [f"{seconds_text(each_s)} {what}" for what, each_s in spent_s.items() if each_s > 0]
     spent = f"trying cost {' and '.join(parts) or 'nothing'}"
     if not view.for_good:
         if not view.is_tried:
             return [f"nothing to propose: {view.why_nothing}"] if view.why_nothing else []
+        if status.trying:
+            so_far = seconds_text(view.saved_s) if view.saved_s > 0 else "nothing"
+            return [f"on trial at the end, not decided: {status.trying}: saves {so_far} so far; {spent}"]
         return [": ".join(filter(None, ("nothing was gained", view.why_nothing))) + f"; {spent}"]
     values = _assigned(view.for_good)
     is_ours = any(name.startswith(LEVER) for name in view.for_good)

@@ -20,7 +20,7 @@ log = logging.getLogger("scrtune.run")
 EVENTS_FILE = "SCRTUNE_EVENTS_FILE"
 """Names the file to which the library writes, and which the forwarder follows."""
 
-Preload = Literal["auto", "always", "never"]
+Preload = Literal["auto", "never"]
 
 
 def library(preload: Preload, find: Callable[[], Path | None] = libscrtune_path) -> Path | None:

@@ -46,14 +46,14 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
     Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
-    both have ended: then the daemon's last status is there, unless the application ran without.
+    both have ended: then the daemon's last status is there. Not where the application did not run.
     """
     services: NodeServices | SlurmServices = NodeServices(paths)
     if in_allocation(os.environ):
         prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
         services = SlurmServices(paths, Path(prefix).absolute())
     added: dict[str, str] = {}
-    is_tuned = False
+    is_tuned = was_started = False
     with Wakeup() as wakeup:
         foreground = _Foreground(wakeup)
         with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
@@ -67,13 +67,14 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
                 # the application first: importing the daemon takes as long as an application's first steps
                 code = foreground.start(command, {**os.environ, **added})
                 if code is None:
+                    was_started = True
                     if is_tuned:
                         services.start()
                     code = foreground.wait(services.check)
                     services.application_ended(code)
             finally:
                 services.stop()
-    if is_tuned:  # else the last status may be another run's
+    if is_tuned and was_started:  # else the last status may be another run's
         with contextlib.suppress(OSError, ValueError):  # standard error is closed
             at_end()
     return code

@@ -228,11 +228,10 @@ def test_the_other_forms_have_the_whole_value() -> None:
 @pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
 def test_an_application_that_is_started_by_hand_gets_the_library(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
-    for preload in ("auto", "always"):
-        variables = msgspec.json.decode(scrtune("env", "--format", "json", "--preload", preload).stdout)
-        assert variables["LD_PRELOAD"].split(":")[0] == str(libscrtune_path())
-        assert variables["SCRTUNE_DECISION_FILE"] == str(daemon.paths.decision)
-        assert variables["SCRTUNE_EVENTS_FILE"] == str(daemon.paths.library_events)
+    variables = msgspec.json.decode(scrtune("env", "--format", "json").stdout)
+    assert variables["LD_PRELOAD"].split(":")[0] == str(libscrtune_path())
+    assert variables["SCRTUNE_DECISION_FILE"] == str(daemon.paths.decision)
+    assert variables["SCRTUNE_EVENTS_FILE"] == str(daemon.paths.library_events)
 
 
 def test_an_environment_gets_nothing_of_another_job(

@@ -165,6 +165,14 @@ def test_a_job_ends_with_what_was_saved_what_trying_cost_and_what_to_keep(
     assert shown[1:-2] == [f"scrtune: {line}" for line in lines]
 
 
+@pytest.mark.parametrize(("saved_s", "so_far"), [(5.0, "5.00 s"), (-1.0, "nothing")])
+def test_a_job_that_ends_within_a_trial_says_so(pipeline: Pipeline, saved_s: float, so_far: str) -> None:
+    savings = views.SavingsView(saved_s=saved_s, why_nothing="w")
+    shown = summary(status_of(pipeline, checkpoints=9, trying="a: SCR_FLUSH=2", savings=savings))
+    said = f"on trial at the end, not decided: a: SCR_FLUSH=2: saves {so_far} so far; trying cost nothing"
+    assert shown[1] == f"scrtune: {said}"
+
+
 def test_a_daemon_that_knows_no_job_says_so() -> None:
     assert "has not reported its engine and ranks yet" in text(job_tables.status(status_of(Pipeline())))
 
