@@ -42,6 +42,7 @@ _ENOUGH = 3
 _ONE_SIGMA = (0.16, 0.84)
 _SHORTEST_S = 1e-9
 _ONLY_ONE = "one of the three paces: SCR takes a checkpoint when any of them says so"
+_AS_DECLARED = "100 c / (c + w + f): a cost of c after work w and a flush that blocks f, as was declared"
 _AS_IT_IS = "it has this value already"
 
 
@@ -75,7 +76,8 @@ def _pace(now: Situation, found: WorkBetween | None, why: str) -> Iterator[Deriv
     )
     for name in (SECONDS, CALLS, OVERHEAD):
         value = found.values[name]
-        each = replace(common, name=name, rule=common.rule if value else _ONLY_ONE)
+        rule = _AS_DECLARED if name == OVERHEAD else common.rule
+        each = replace(common, name=name, rule=rule if value else _ONLY_ONE)
         if each.why_not or value == settings[name]:
             yield replace(each, why_not=each.why_not or _AS_IT_IS)
             continue
