@@ -37,9 +37,15 @@ def describe(changes: Values, own: Values, gain_s: float, because: str) -> Propo
         intent=moved[0].intent,
         changes=changes,
         because=because,
-        source="; ".join(dict.fromkeys(each for lever in moved for each in lever.source.split("; "))),
+        source=_sources(moved),
         expected_gain_s=gain_s,
     )
+
+
+def _sources(moved: Sequence[Lever]) -> str:
+    """Return the sources of levers, each once; one that another says more exactly is not said."""
+    parts = dict.fromkeys(each for lever in moved for each in lever.source.split("; "))
+    return "; ".join(each for each in parts if not any(more.startswith(f"{each}:") for more in parts))
 
 
 def users_change(

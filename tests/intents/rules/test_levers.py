@@ -238,6 +238,7 @@ def test_a_source_of_several_levers_is_named_once() -> None:
     }
     named = describe(changes, {}, 0.1, "because").source.split("; ")
     assert len(named) == len(set(named)) > 1
+    assert not [each for each in named for more in named if more.startswith(f"{each}:")], "said more exactly"
 
 
 @pytest.mark.parametrize(
