@@ -7,11 +7,6 @@ from .events import TextEnum, Values
 LEVER = "SCRTUNE_"
 """Prefix of what is in no config file, so that no launch finds it there."""
 
-NEVER = frozenset(
-    {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
-)
-"""Parameters that delete or move data, or go back to older ones: they are the user's alone."""
-
 
 class Mutability(TextEnum):
     """The mutability of one parameter of SCR."""

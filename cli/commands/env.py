@@ -56,7 +56,7 @@ def env(options: EnvOptions) -> None:
     Prints nothing but that on standard output, and nothing at all when there is no job. Without --job-id it
     is about this environment's job, else the one that runs on this host. Where a job has its files and what
     it is called (SCR_PREFIX, SCR_CACHE_BASE and the like) stays as it is here, but for SCR_CONF_FILE beside a
-    daemon; and so does what deletes data or goes back to older (SCR_PREFIX_SIZE, SCR_CURRENT and the like).
+    daemon.
 
     With --resolved: the value of each parameter, the layer and the place it comes from, and what it shadows.
     """

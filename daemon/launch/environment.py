@@ -11,7 +11,6 @@ from ...client.capture.environment import CaptureUnavailableError, capture_envir
 from ...client.paths import JobPaths
 from ...intents.declared import VARIABLE, Declared, to_text
 from ...intents.events import Values
-from ...intents.mutability import NEVER
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
 from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
@@ -155,8 +154,8 @@ def lay_out(
 
 
 def to_follow(settings: Values) -> Values:
-    """Return `settings` for another job's environment: how it runs, not its name, files or data."""
-    return {name: value for name, value in settings.items() if name not in PLACES | NEVER}
+    """Return `settings` for another job's environment: how it runs, without its name and its directories."""
+    return {name: value for name, value in settings.items() if name not in PLACES}
 
 
 def variables_by_hand(

@@ -2,7 +2,7 @@
 
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
-from ..mutability import LEVER, NEVER
+from ..mutability import LEVER
 from ..observe.faults.redundancy import effective, keeps_floor, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
@@ -11,6 +11,11 @@ from .situation import Situation
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
 _MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
+
+NEVER = frozenset(
+    {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
+)
+"""Parameters that delete or move data, or go back to older ones: they are the user's alone."""
 
 
 def _forbidden(changes: Values, _now: Situation) -> str | None:

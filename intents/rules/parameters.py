@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from ..events import Values, ValueSource
-from ..mutability import NEVER, Mutability
+from ..mutability import Mutability
 from .derived.access_sizes import access_sizes
 from .derived.checkpoint_rate import checkpoint_rate
 from .derived.divergence import divergence
@@ -28,7 +28,7 @@ from .derived.faults.history import history
 from .derived.process_cores import process_cores
 from .derived.storage import next_output, storage_targets
 from .derived.workflow import workflow
-from .guards import not_by_us, veto
+from .guards import NEVER, not_by_us, veto
 from .levers import NAMES
 from .parameter import DerivedParameter
 from .situation import Proposal, Situation

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.intents import mutability
 from scrtune.intents.events import StorageTargetsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
@@ -16,7 +15,7 @@ from scrtune.intents.observe.io.buffers import BufferSizes
 from scrtune.intents.observe.io.output_sizes import CHECKPOINTS, KindSizes, OutputSizes
 from scrtune.intents.observe.io.sizes import SizeShare
 from scrtune.intents.observe.io.storage import observe as observe_targets
-from scrtune.intents.rules import levers
+from scrtune.intents.rules import guards, levers
 from scrtune.intents.rules.parameters import derived
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS
@@ -179,7 +178,7 @@ def test_the_intents_of_a_parameter_are_those_whose_levers_and_rules_set_it() ->
     assert changes.keys() <= stated.keys()
     assert not {intent: names - stated[intent] for intent, names in changes.items() if names - stated[intent]}
     assert {each for entry in CATALOGUE.values() for each in entry.intents} <= stated.keys()
-    assert not mutability.NEVER & set(levers.NAMES)
+    assert not guards.NEVER & set(levers.NAMES)
 
 
 def test_descriptor_lines_are_known_with_their_keys() -> None:

@@ -40,14 +40,9 @@ NASTY = {
     "SCR_CACHE_SIZE": 3,
     "SCR_COPY_TYPE": "XOR",
     "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
-    "SCR_GROUP": "/a dir/with spaces",
+    "SCR_CURRENT": "/a dir/with spaces",
     "SCRTUNE_FLUSH_CPUS": "",
 }
-
-
-def test_what_deletes_data_or_goes_back_to_older_stays_with_its_job(scrtune: Scrtune) -> None:
-    published({"SCR_CACHE_SIZE": 3, "SCR_PREFIX_SIZE": 2, "SCR_CACHE_PURGE": 1, "SCR_CURRENT": "step.1"})
-    assert scrtune("env", "--job-id", "j").stdout == "export SCR_CACHE_SIZE=3\n"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

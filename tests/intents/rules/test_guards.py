@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
-from scrtune.intents.mutability import NEVER, RunMutability
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.faults.redundancy import SURVIVES, effective
 from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.guards import outgrown, veto
+from scrtune.intents.rules.guards import NEVER, outgrown, veto
 from scrtune.intents.rules.situation import Held, Situation
 from scrtune.intents.settings import DEFAULTS
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
-from scrtune.intents.mutability import NEVER, RunMutability
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.affinity import CoreAffinity
 from scrtune.intents.observe.faults.redundancy import SURVIVES
 from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
@@ -16,7 +16,7 @@ from scrtune.intents.observe.io.buffers import BufferSizes
 from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.durability import permits
 from scrtune.intents.rules.explain import describe, why_fixed
-from scrtune.intents.rules.guards import veto
+from scrtune.intents.rules.guards import NEVER, veto
 from scrtune.intents.rules.levers import LEVERS, NAMES, cpu_list, domain, joint_settings
 from scrtune.intents.rules.situation import MAX_FLUSH_THREADS, Situation
 from scrtune.intents.settings import DEFAULTS, difference, is_asynchronous, is_cached
