@@ -155,7 +155,7 @@ def test_a_sparse_trace_of_a_long_time_has_wider_bins(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     table = read_table([path], {"/p": "prefix"})
     assert 1 < table.bin_s < 60
-    assert len(table.activity) <= 8192
+    assert len(table.activity) < 20_000, "each thread that reads has 8,192 rows"
     assert sum(amount.bytes for amount in table.activity.values()) == 160_000
 
 
