@@ -41,12 +41,15 @@ class _Applications:
         self._earlier: deque[str] = deque(maxlen=_MAX_NAMED)
 
     def is_beside(self, sender: str, event: Event) -> bool:
-        """Return whether `event` happened to another one while that ran which began last."""
+        """Return whether `event` happened to another one while that ran which began last.
+
+        What comes without a sender's name is of none of them.
+        """
         match event:
-            case JobStarted(writer="") if sender != self._last:
+            case JobStarted(writer="") if sender not in {"", self._last}:
                 self._earlier.append(self._last)
                 self._last, self._began_s = sender, event.time_s
-            case OutputCompleted() | FlushCompleted() if sender in self._earlier:
+            case OutputCompleted() | FlushCompleted() if sender and sender in self._earlier:
                 return sender != self._last and event.start_s > self._began_s
         return False
 

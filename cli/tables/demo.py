@@ -10,7 +10,7 @@ from . import job
 from .summary import savings
 
 FIRST, LAST = 3, 6
-"""Checkpoints at the begin and in the end whose costs are shown."""
+"""Checkpoints at the beginning and in the end whose costs are shown."""
 
 
 def report(view: DemoView) -> Document:

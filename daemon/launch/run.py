@@ -45,8 +45,8 @@ def job_paths(job_id: str | None) -> JobPaths:
 def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
-    Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
-    both have ended: then the daemon's last status is there. Not where the application did not run.
+    Whatever prevents these from starting is logged, and the application runs without. Where it ran with both,
+    `at_end` is called when they have ended: then the daemon's last status is there.
     """
     services: NodeServices | SlurmServices = NodeServices(paths)
     if in_allocation(os.environ):

@@ -287,9 +287,14 @@ def _notes_of_runs(
 ) -> Iterator[str]:
     if not like.with_scr:
         yield "No run has SCR: what its files and copies cost is assumed"
-    left = [row.name for row in found.runs if row.name not in {run.run for run in runs}]
-    if left:
-        yield f"Nothing is predicted from {', '.join(left)}: no checkpoints seen that write below a directory"
+    for row in found.runs:
+        if row.name not in {run.run for run in runs}:
+            why = (
+                "writes are missing in its trace"
+                if row.unseen
+                else "no checkpoints that write below a directory"
+            )
+            yield f"Nothing is predicted from {row.name}: {why}"
     unsaid = [run.run for run in runs if run.with_scr and not run.said]
     if unsaid:
         yield f"Settings of {', '.join(unsaid)} are what the trace shows of them, else SCR's defaults"

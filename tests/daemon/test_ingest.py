@@ -278,7 +278,7 @@ def test_of_two_applications_at_once_the_one_that_began_last_counts_and_the_othe
     late, beside, last = checkpoint(150.0), checkpoint(210.0), checkpoint(211.0)
     assert said("a", late) == [late], "of the run before, told late"
     assert said("a", beside) == []
-    assert said("recorder", last) == said("b", last) == [last]
+    assert said("recorder", last) == said("b", last) == said("", last) == [last]
     ((reason, count),) = ingest.rejected.items()
     assert (reason.partition(":")[0], count) == (
         "checkpoints of an application beside the one that began last",

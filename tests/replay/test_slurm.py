@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from click.testing import CliRunner
 from scrtune.cli.main import main
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run
 
-from ..support.slurm_cluster import Cluster, why_not
+from ..support.slurm_cluster import Cluster, running_cluster, why_not
 
 pytest.importorskip("dask_jobqueue")
 pytestmark = [pytest.mark.slurm]
@@ -34,14 +33,8 @@ JOBS = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # not in pytest's own directory: the paths of sockets must be short
-    with tempfile.TemporaryDirectory(prefix="slurm") as base:
-        cluster = Cluster(Path(base), nodes=len(NODES))
-        try:
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.stop()
+    with running_cluster(len(NODES)) as cluster:
+        yield cluster
 
 
 def test_two_jobs_of_slurm_give_the_answer_of_one_machine(cluster: Cluster, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,18 @@ def why_not() -> str:
         return "a private Slurm with namespaces of its own needs root"
     tried = subprocess.run(["unshare", "--mount", "--uts", "true"], capture_output=True, check=False)
     return f"unshare: {tried.stderr.decode().strip()}" if tried.returncode else ""
+
+
+@contextlib.contextmanager
+def running_cluster(nodes: int) -> Iterator["Cluster"]:
+    """Yield a cluster that runs, in a directory of its own: the paths of sockets must be short."""
+    with tempfile.TemporaryDirectory(prefix="slurm") as base:
+        cluster = Cluster(Path(base), nodes=nodes)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
 
 
 class Cluster:

@@ -1,5 +1,6 @@
 """Upload now and then beside an application, and once more at the end."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -58,14 +59,20 @@ class Uploads:
     """The uploads of a monitor, each on a thread of its own that no process waits for, one at a time.
 
     All stops together wait `patience_s` at most (None: as long as it takes), and anew when something was
-    started since. A forked child has none of the threads.
+    started since. A forked child has none of the threads, and has locks of its own: one may be held.
     """
 
     def __init__(self, patience_s: float | None) -> None:
-        self._patience_s = self._left_s = patience_s
-        self._uploaders: dict[str, _Uploader] = {}
-        self._turn = threading.Lock()
-        self._hurry = threading.Event()
+        self._patience_s = patience_s
+        self._process = 0
+        self._begin_in_this_process()
+
+    def _begin_in_this_process(self) -> None:
+        if self._process != os.getpid():
+            self._process, self._left_s = os.getpid(), self._patience_s
+            self._uploaders: dict[str, _Uploader] = {}
+            self._turn = threading.Lock()
+            self._hurry = threading.Event()
 
     def rest(self) -> bool:
         """Let the application go on for a moment, unless it waits for a stop; return whether it does."""
@@ -73,6 +80,7 @@ class Uploads:
 
     def start(self, name: str, work: Work, interval_s: float) -> bool:
         """Do `work` every `interval_s` seconds; false when `name` is at work already."""
+        self._begin_in_this_process()
         if self._is_at_work(name):
             return False
         self._left_s = self._patience_s
@@ -85,6 +93,7 @@ class Uploads:
 
         When it is not at work, `work` is done once, if there is one.
         """
+        self._begin_in_this_process()
         self._hurry.set()
         if work is not None and once_more and not self._is_at_work(name):
             self._begin(name, work, threading.TIMEOUT_MAX)
@@ -98,6 +107,7 @@ class Uploads:
 
     def stop_all(self, *, once_more: bool) -> None:
         """Stop all that nobody has stopped."""
+        self._begin_in_this_process()
         for name in list(self._uploaders):
             self.stop(name, once_more=once_more)
 

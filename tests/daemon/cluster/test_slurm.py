@@ -18,7 +18,7 @@ import pytest
 
 from scrtune.client.paths import JobPaths
 
-from ...support.slurm_cluster import Cluster, until, why_not
+from ...support.slurm_cluster import Cluster, running_cluster, until, why_not
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 if reason := why_not():
@@ -106,17 +106,13 @@ class TunedJob:
 
 @pytest.fixture
 def job() -> Iterator[TunedJob]:
-    with tempfile.TemporaryDirectory(prefix="slurm") as base:
-        cluster = Cluster(Path(base), nodes=len(NODES))
-        started = None
+    with running_cluster(len(NODES)) as cluster:
+        started = TunedJob(cluster)
         try:
-            cluster.start()
-            started = TunedJob(cluster)
             yield started
         finally:
             cluster.stop()
-            if started is not None:
-                started.end()
+            started.end()
 
 
 def test_a_decision_of_all_nodes_survives_the_loss_of_the_one_that_leads(job: TunedJob) -> None:

@@ -23,7 +23,7 @@ from scrtune.daemon.views import ExplainView
 from scrtune.intents.declared import Declared, from_text
 from scrtune.scr_config.resolution import resolve
 
-from ...support.slurm_cluster import Cluster, Job, until, why_not
+from ...support.slurm_cluster import Cluster, Job, running_cluster, until, why_not
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(300)]
 if reason := why_not():
@@ -52,14 +52,8 @@ CHECKPOINTS = 8
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    # not in pytest's own directory: the paths of sockets must be short
-    with tempfile.TemporaryDirectory(prefix="slurm") as base:
-        cluster = Cluster(Path(base), nodes=len(NODES))
-        try:
-            cluster.start()
-            yield cluster
-        finally:
-            cluster.stop()
+    with running_cluster(len(NODES)) as cluster:
+        yield cluster
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ from ...guards import CACHE_SHARE
 from ...parameter import DerivedParameter
 from ...situation import Situation
 from ..table import CKPT, COPY_TYPE, GROUP
-from .fault_tolerance import checkpoints_to_come
 
 _FEWEST = 2
 _MEMORY = "/dev/shm"  # noqa: S108 - SCR's default (scr_conf.h), no temporary file of ours
@@ -192,7 +191,7 @@ def _menu_gain(now: Situation, nth: int, encode_s: float) -> tuple[float, float]
     faults, interval_s = now.intents.faults, now.intents.flush.interval_s
     losses = interval_s / faults.rate.mtbf_s * (1 - faults.process_share)
     saved_s = losses * (flush_every(now.settings) - nth) / 2 * interval_s
-    count = checkpoints_to_come(now)
+    count = now.remaining
     return count * (saved_s - encode_s / nth), count * saved_s * (faults.rate.half_within - 1)
 
 

@@ -27,7 +27,6 @@ from ..table import SET_FAILURES, SET_SHARE, SET_SIZE
 
 LARGEST_RS = 256
 _LEAST = 2
-_FEWEST_TO_COME, _MOST_TO_COME = 15, 200
 
 
 def fault_tolerance(now: Situation) -> Iterator[DerivedParameter]:
@@ -118,13 +117,8 @@ def _gain(now: Situation, own: int, size: int) -> tuple[float, float]:
     An encode reads all and writes 1/(N - 1) of it: with reads as fast as writes it takes 1 + 1/(N - 1). The
     bounds are reads that take no time, and reads that take it all.
     """
-    encode_s, count = now.intents.flush.encode_s, checkpoints_to_come(now)
+    encode_s, count = now.intents.flush.encode_s, now.remaining
     before, after = (1 / (max(_LEAST, min(each, now.intents.tolerance.nodes)) - 1) for each in (own, size))
     saved = 1 - (1 + after) / (1 + before)
     most = 1 - after / before
     return count * encode_s * saved, count * encode_s * abs(most) / 2
-
-
-def checkpoints_to_come(now: Situation) -> int:
-    """Return the checkpoints to expect: as many as there were, 15 to 200 (Gott 1993, as trials count)."""
-    return min(_MOST_TO_COME, max(_FEWEST_TO_COME, now.checkpoints))
