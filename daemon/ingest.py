@@ -89,21 +89,28 @@ class Ingest:
             self._lines.append((decoded.lines, sender))
         if len(decoded.events) > MAX_EVENTS:
             self._reject(f"events beyond {MAX_EVENTS} in a message", len(decoded.events) - MAX_EVENTS)
-        for event in decoded.events[:MAX_EVENTS]:
-            if why := self._why_not(sender, event):
-                self._reject(why)
-                continue
-            known = _without_secrets(event)
-            self.learn(known)
-            yield known
-        if decoded.envelope is not None:
+        known = [self._known(event) for event in decoded.events[:MAX_EVENTS] if self._counts(sender, event)]
+        yield from known[:-1]
+        if decoded.envelope is not None:  # before the last one: with that the caller may write its journal
+            self._sender(sender).next_sequence = decoded.envelope.sequence + 1
             self._hear(sender, has_lines=bool(decoded.lines))
+        yield from known[-1:]
 
-    def _why_not(self, sender: str, event: Event) -> str:
-        """Return why `event` counts for nothing; empty where it counts."""
+    def _counts(self, sender: str, event: Event) -> bool:
+        """Return whether `event` counts; why one does not is counted."""
+        why = ""
         if not is_within_bounds(event):
-            return "events with a number or text out of bounds"
-        return _BESIDE if self._applications.is_beside(sender, event) else ""
+            why = "events with a number or text out of bounds"
+        elif self._applications.is_beside(sender, event):
+            why = _BESIDE
+        if why:
+            self._reject(why)
+        return not why
+
+    def _known(self, event: Event) -> Event:
+        known = _without_secrets(event)
+        self.learn(known)
+        return known
 
     def sum_up(self) -> bool:
         """Digest a piece of the trace lines that wait; returns whether there was any."""
@@ -168,24 +175,27 @@ class Ingest:
             if name != _OTHERS:
                 self._sender(name).dropped += event.count
 
-    def _hear(self, name: str, *, has_lines: bool) -> None:
+    def _hear(self, name: str, *, has_lines: bool = False) -> None:
         waits = has_lines or name in self._undigested
         (self._undigested if waits else self._heard).add(name)
 
     def _losses(self, envelope: Envelope) -> Iterator[EventsLost]:
         name = envelope.sender[:_MAX_NAME]
         sender = self._sender(name)
-        # of a sender that is new to us (its first messages may be older than we are) nothing is missed yet
-        expected = envelope.sequence if sender.next_sequence is None else sender.next_sequence
-        missing = envelope.sequence - expected
-        sender.next_sequence = envelope.sequence + 1
+        if sender.next_sequence is None:  # its first messages may be older than we are
+            sender.next_sequence = envelope.sequence
         if envelope.sequence == 0:
             sender.dropped = 0  # it was started again, and counts anew
-        dropped = envelope.dropped - sender.dropped
-        sender.dropped = max(sender.dropped, envelope.dropped)
-        for count, what in ((dropped, _DROPPED), (missing, _MISSING)):
-            if count > 0:
-                yield EventsLost(source=self._loser(name) + what, count=min(count, LARGEST_COUNT))
+        missing, dropped = envelope.sequence - sender.next_sequence, envelope.dropped - sender.dropped
+        # what an event says is known of its sender before it leaves: else a restarted daemon counts it again
+        if dropped > 0:
+            sender.dropped = envelope.dropped
+            self._hear(name)
+            yield self._lost(name, _DROPPED, dropped)
+        sender.next_sequence = envelope.sequence
+        if missing > 0:
+            self._hear(name)
+            yield self._lost(name, _MISSING, missing)
 
     def _sender(self, name: str) -> _Sender:
         """Return what is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""
@@ -195,11 +205,11 @@ class Ingest:
             del self._senders[next(iter(self._senders))]
         return sender
 
-    def _loser(self, name: str) -> str:
-        """Return the name that losses of a sender are counted under."""
+    def _lost(self, name: str, what: str, count: int) -> EventsLost:
         if len(self._losers) < _MAX_NAMED:
             self._losers.add(name)
-        return name if name in self._losers else _OTHERS
+        source = name if name in self._losers else _OTHERS
+        return EventsLost(source=source + what, count=min(count, LARGEST_COUNT))
 
     def _reject(self, reason: str, count: int = 1) -> None:
         if len(self.rejected) >= _MAX_NAMED and reason not in self.rejected:

@@ -151,6 +151,34 @@ def test_a_restarted_daemon_does_not_count_drops_again() -> None:
     )
 
 
+@given(
+    sent=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8),
+    kill=st.integers(0, 40),
+)
+def test_wherever_a_daemon_is_killed_its_successor_counts_nothing_twice(
+    sent: list[tuple[int, int, int]], kill: int
+) -> None:
+    """A message: what is missing and dropped before it, its events. Each is journaled before the next."""
+    ingest, journal, senders, sequence, dropped = Ingest(), list[Event](), dict[str, tuple[int, int]](), 0, 0
+    for missing, more, count in [(0, 0, 1), *sent, (0, 0, 1)]:
+        sequence, dropped = sequence + missing, dropped + more
+        for event in ingest.message(envelope(sequence, dropped=dropped, events=[STEP] * count)):
+            journal.append(event)
+            senders |= ingest.heard()
+            if len(journal) == kill:
+                ingest = Ingest()
+                ingest.recall_senders(senders)
+                break
+        sequence += 1
+    lost = {"never arrived": 0, "queue was full": 0}
+    for event in journal:
+        if isinstance(event, EventsLost):
+            lost[next(what for what in lost if event.source.endswith(what))] += event.count
+    assert lost["queue was full"] == dropped
+    missed = sum(missing for missing, _, _ in sent)
+    assert lost["never arrived"] in {missed, missed + 1}, "the one more is the message that it was killed in"
+
+
 def test_a_sender_that_is_started_again_counts_anew() -> None:
     ingest = Ingest()
     assert taken(ingest, envelope(7, dropped=0), envelope(0, dropped=2))[1] == EventsLost(
