@@ -283,7 +283,12 @@ class Belief:
             misfit += shared((each[name] for each in candidates), _BY_VALUE)
         encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
         copies = [
-            (each["SCR_FLUSH_TYPE"], bool(each["SCRTUNE_FLUSH_CPUS"]), flush_threads(each, self.shape))
+            (
+                each["SCR_FLUSH_TYPE"],
+                bool(each["SCRTUNE_FLUSH_CPUS"]),
+                each["SCRTUNE_FLUSH_NICE"],
+                flush_threads(each, self.shape),
+            )
             for each in candidates
         ]
         flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))

@@ -25,6 +25,8 @@ from ...settings import flush_every, is_asynchronous, is_cached, number
 
 GIB = 1024**3
 MEMBERS = 192
+_LEFT_OVER = 0.015
+"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -72,15 +74,17 @@ PRIORS: dict[str, Prior] = {
     "contention": Prior(0.4, 0.7),
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
+    "yielded": Prior(0.25, 0.5),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
 `writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
 thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
-keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one.
+keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one,
+`yielded` what is left of both with flush threads at nice 19 (measured: 0.2 to 0.3, 2 ranks on 2 cores).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -145,19 +149,24 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     cached, beside = _column(candidates, is_cached), _column(candidates, is_asynchronous)
     every = _column(candidates, flush_every)
     is_bound = shape.bound * _column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
-    threads = _column(candidates, lambda each: flush_threads(each, shape))
+    is_nice = beside * _column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
+    busy = _column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
+    idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    flush_s = cached * _flush(candidates, threads, is_bound, shape, rates)
+    alone_s = cached * _flush(candidates, is_bound, shape, rates)
     free_s = meanwhile_s(every, _column(candidates, places), shape.between_s, cache_s)
+    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
+    # in the long run, for flushes that outlast the interval
+    wait_s = beside * np.maximum(0.0, alone_s - left * free_s)
     return Parts(
         write_s=np.where(cached, cache_s, _direct(shape, rates)),
         encode_s=cached * _encode(candidates, shape, rates),
-        flush_s=flush_s,
-        # in the long run, for flushes that outlast the interval
-        wait_s=beside * np.maximum(0.0, flush_s - free_s),
+        flush_s=np.where(wait_s > 0, free_s + wait_s, alone_s / left),
+        wait_s=wait_s,
         slowdown_s=beside
-        * np.minimum(flush_s, every * shape.between_s)
-        * _slowed_share(threads, is_bound, shape, rates),
+        * np.minimum(alone_s, every * shape.between_s)
+        * _slowed_share(busy - idle, is_bound, shape, rates)
+        * np.where(is_nice, rates["yielded"], 1.0),
     )
 
 
@@ -207,10 +216,9 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
 
 
-def _flush(
-    candidates: Sequence[Values], threads: Array, is_bound: Array, shape: Shape, rates: Rates
-) -> Array:
+def _flush(candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates) -> Array:
     """Return the makespan of a rank's files over its threads."""
+    threads = _column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share
     cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
@@ -223,13 +231,13 @@ def _flush(
     return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
 
 
-def _slowed_share(threads: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
-    """Return the share of the computation that a flush beside it takes: by stolen cores, and by memory."""
-    busy = threads * rates["thread_cores"]
-    ranks, used = shape.ranks_per_node, shape.used_cores
-    from_mask = (busy - (shape.mask_cores - used)) / max(1, shape.mask_cores)
-    from_node = (busy * ranks - (shape.cores - used * ranks)) / max(0.1, used * ranks)
-    stolen = np.clip(np.where(is_bound, from_mask, from_node), 0.0, 1.0)
+def _slowed_share(missing: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
+    """Return the share of the computation that a flush beside it takes: by memory, and by stolen cores.
+
+    `missing` are the cores of a rank that its flush threads need and that are not idle.
+    """
+    of = np.where(is_bound, max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores))
+    stolen = np.clip(missing / of, 0.0, 1.0)
     return np.asarray(np.minimum(0.8, rates["contention"] * stolen + rates["interference"]))
 
 
