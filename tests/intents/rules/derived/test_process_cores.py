@@ -73,7 +73,7 @@ def test_the_mask_of_flush_threads(affinity: dict[str, Any], value: str | None, 
 
 @pytest.mark.parametrize(
     ("spare_cores", "value", "why_not"),
-    [(4.0, None, "each rank has an idle core for its flush"), (3.99, 19, ""), (0.0, 19, "")],
+    [(2.0, None, "each rank has an idle core for its flush"), (1.99, 19, ""), (0.0, 19, "")],
 )
 def test_the_priority_of_flush_threads(spare_cores: float, value: int | None, why_not: str) -> None:
     parameter = derived(situation(spare_cores=spare_cores))["SCRTUNE_FLUSH_NICE"]
