@@ -10,12 +10,12 @@
  */
 #include "scrtune.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
-#include <unistd.h>
 
 #define UNIT_S 1e-5
 /* axl_file_copy; the last argument may be a pointer. */
@@ -27,7 +27,7 @@ enum { FLUSH_LIMIT = 16, UNITS_LIMIT = 2000000000 };
 typedef struct {
     atomic_int dataset; /* 0: none */
     int files;
-    pid_t dispatcher; /* the thread that starts AXL's */
+    pthread_t dispatcher; /* the thread that starts AXL's */
     double started_s, dispatched_s; /* monotonic */
     atomic_int copied;
     _Atomic double ended_s;
@@ -136,12 +136,13 @@ static file_copy real_copy(void)
     return real;
 }
 
-/* A thread that AXL started for this flush leaves the cores to the computation. It ends with the flush: nothing has to be
- * undone, which would take a privilege. */
+/* A thread that AXL started for this flush leaves the cores to the computation. It ends with the flush: nothing has to
+ * be undone, which would take a privilege. */
 static void yield_cores(const flush *of)
 {
     const int nice = wanted.nice;
-    if (of != NULL && nice > 0 && gettid() != of->dispatcher && getpriority(PRIO_PROCESS, 0) < nice) {
+    if (of != NULL && nice > 0 && !pthread_equal(pthread_self(), of->dispatcher) &&
+        getpriority(PRIO_PROCESS, 0) < nice) {
         setpriority(PRIO_PROCESS, 0, nice); /* Linux: 0 is this thread */
     }
 }
@@ -167,7 +168,7 @@ SCRTUNE_API int AXL_Dispatch(int id)
     REAL(AXL_Dispatch, -1);
     real_copy();
     if (starting != NULL) {
-        starting->dispatcher = gettid();
+        starting->dispatcher = pthread_self();
         starting->dispatched_s = starting->ended_s = monotonic_s();
     }
     const int errno_then = errno;

@@ -85,7 +85,18 @@ typedef enum { TYPE_BOOL, TYPE_INT, TYPE_BYTES, TYPE_FLOAT, TYPE_ENUM, TYPE_TEXT
 typedef enum { CLASS_LIVE, CLASS_LIVE_ON_RANK_0, CLASS_REINIT, CLASS_LAUNCH, CLASS_INERT } lever_class;
 
 /* By what means. */
-typedef enum { BY_NOTHING, BY_INT, BY_DOUBLE, BY_ASYNC, BY_AXL, BY_ER, BY_CPUS, BY_NICE, BY_THREADS, BY_REINIT } lever_means;
+typedef enum {
+    BY_NOTHING,
+    BY_INT,
+    BY_DOUBLE,
+    BY_ASYNC,
+    BY_AXL,
+    BY_ER,
+    BY_CPUS,
+    BY_NICE,
+    BY_THREADS,
+    BY_REINIT
+} lever_means;
 
 typedef struct {
     const char *name;
