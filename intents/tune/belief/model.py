@@ -146,15 +146,15 @@ def flush_threads(settings: Values, shape: Shape) -> int:
 
 def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
-    cached, beside = _column(candidates, is_cached), _column(candidates, is_asynchronous)
-    every = _column(candidates, flush_every)
-    is_bound = shape.bound * _column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
-    is_nice = beside * _column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
-    busy = _column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
+    cached, beside = column(candidates, is_cached), column(candidates, is_asynchronous)
+    every = column(candidates, flush_every)
+    is_bound = shape.bound * column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
+    is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
+    busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
     alone_s = cached * _flush(candidates, is_bound, shape, rates)
-    free_s = meanwhile_s(every, _column(candidates, places), shape.between_s, cache_s)
+    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
     left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
     # in the long run, for flushes that outlast the interval
     wait_s = beside * np.maximum(0.0, alone_s - left * free_s)
@@ -175,6 +175,11 @@ def places(settings: Values) -> int:
     return max(1, number(settings, "SCR_CACHE_SIZE"))
 
 
+def column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
+    """Return a number of each of `candidates`, (candidates, 1): floats, for integers may be of any size."""
+    return np.array([float(of(each)) for each in candidates])[:, None]
+
+
 def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
     """Return the seconds that a flush may take until an output waits for it.
 
@@ -182,10 +187,6 @@ def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> 
     wait for its turn.
     """
     return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
-
-
-def _column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
-    return np.array([float(of(each)) for each in candidates])[:, None]
 
 
 def _direct(shape: Shape, rates: Rates) -> Array:
@@ -207,7 +208,7 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     sent = np.array([_SENT.get(scheme, 1 / n) for scheme, n in zip(schemes, others, strict=True)])[:, None]
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
-    messages = shape.rank_bytes / _column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
+    messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
     a_byte_s = (
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
@@ -218,13 +219,13 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
 
 def _flush(candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates) -> Array:
     """Return the makespan of a rank's files over its threads."""
-    threads = _column(candidates, lambda each: flush_threads(each, shape))
+    threads = column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share
     cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
-    buffer_bytes = _column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
+    buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
     misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
     calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads
     files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
