@@ -12,8 +12,8 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.compat.peer.differences import Difference, differences
-from ...goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.compat.differences import Difference, differences
+from ...goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
