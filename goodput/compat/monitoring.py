@@ -15,16 +15,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ..log.tensorboard import TensorBoard
-from .goodput import GoodputCalculator
-from .goodput_utils import (
-    ACTIVITY_EXCLUSION_LIST,
-    BadputType,
-    GCPOptions,
-    IntervalMetricType,
-    IntervalWorkloadMetricDetails,
-    MetricType,
-    WorkloadMetricDetails,
-)
+from .goodput_utils import GCPOptions
 from .rules import (
     CompatAccount,
     CompatError,
@@ -36,18 +27,7 @@ from .rules import (
 )
 from .store import JobLog, LocalLog, tell, utc_now
 
-__all__ = [
-    "ACTIVITY_EXCLUSION_LIST",
-    "BadputType",
-    "ElasticGoodputMonitor",
-    "GCPOptions",
-    "GoodputCalculator",
-    "GoodputMonitor",
-    "IntervalMetricType",
-    "IntervalWorkloadMetricDetails",
-    "MetricType",
-    "WorkloadMetricDetails",
-]
+__all__ = ["ElasticGoodputMonitor", "GCPOptions", "GoodputMonitor"]
 
 _SHORTEST_S = 0.1
 _GOODPUT = "goodput uploader"
@@ -131,13 +111,10 @@ class _Uploader(threading.Thread):
         if self._once_more:
             self._upload()
 
-    def end(self, *, once_more: bool) -> None:
-        """Have it end."""
+    def end(self, *, once_more: bool, patience_s: float | None) -> None:
+        """Have it end; wait for that so many seconds at most (None: as long as it takes), and say if not."""
         self._once_more = once_more
         self._ended.set()
-
-    def wait(self, patience_s: float | None) -> None:
-        """Wait for its end, so many seconds at most (None: as long as it takes), and say if it has not."""
         if self is not threading.current_thread():  # a finalizer may come at any time
             self.join(patience_s)
             if self.is_alive():
@@ -152,15 +129,47 @@ class _Uploader(threading.Thread):
             self._failure = text
 
 
+class _Uploaders:
+    """The uploads that run. All stops together wait `patience_s` at most, and anew after a start.
+
+    A forked child has none of its parent's threads.
+    """
+
+    def __init__(self, patience_s: float | None) -> None:
+        self._patience_s = self._left_s = patience_s
+        self._uploaders: dict[str, _Uploader] = {}
+
+    def is_running(self, name: str) -> bool:
+        return name in self._uploaders and self._uploaders[name].is_alive()
+
+    def start(self, name: str, work: Callable[[], None], interval_s: float) -> None:
+        if interval_s < threading.TIMEOUT_MAX:
+            self._left_s = self._patience_s
+        self._uploaders[name] = _Uploader(name, work, interval_s)
+        self._uploaders[name].start()
+
+    def stop(self, name: str, *, once_more: bool) -> None:
+        """Stop `name`, after one more time if `once_more`."""
+        if not self.is_running(name):
+            return
+        began_s = time.monotonic()
+        self._uploaders.pop(name).end(once_more=once_more, patience_s=self._left_s)
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+
+    def stop_all(self, *, once_more: bool) -> None:
+        for name in list(self._uploaders):
+            self.stop(name, once_more=once_more)
+
+
 class GoodputMonitor:
     """Computes a job's goodput now and then, on a thread of its own, and writes it to TensorBoard.
 
     `upload_interval` and `step_deviation_interval_seconds` are in seconds, a tenth at least. A stop writes
-    once more, unless `skip_final_flush`, also of what was never started, and takes
+    once more, unless `skip_final_flush`, also of what was never started. All stops together take
     `final_flush_timeout_seconds` at most (None: as long as it takes), a second by default where the peer
-    waits for ten. What still runs when the process ends is stopped the same way, all within that time.
-    `max_logs_retention_period` is a timedelta, or seconds. `pathway_enabled`, `gcs_sync_interval_seconds` and
-    `cache_dir` change nothing.
+    waits for ten. What still runs when the process ends is stopped the same way. `max_logs_retention_period`
+    is a timedelta, or seconds. `pathway_enabled`, `gcs_sync_interval_seconds` and `cache_dir` change nothing.
     """
 
     _elastic: ClassVar[bool] = False
@@ -187,9 +196,9 @@ class GoodputMonitor:
         self._upload_interval_s = max(upload_interval, _SHORTEST_S)
         self._deviation_interval_s = max(step_deviation_interval_seconds, _SHORTEST_S)
         self._with_deviation = include_step_deviation
-        self._once_more, self._patience_s = not skip_final_flush, final_flush_timeout_seconds
+        self._once_more = not skip_final_flush
         self._scalars: _Scalars | None = None
-        self._uploaders: dict[str, _Uploader] = {}
+        self._uploaders = _Uploaders(final_flush_timeout_seconds)
         self._writes: dict[str, Callable[[_Scalars], None]] = {}
         if not monitoring_enabled:
             return
@@ -203,7 +212,7 @@ class GoodputMonitor:
         self._scalars.ideal_step_time_s = configured_ideal_step_time
         self._writes = {_GOODPUT: _Scalars.goodput, _DEVIATION: _Scalars.deviations}
         # nothing that it runs knows the monitor, or that would never be collected and stopped
-        weakref.finalize(self, _stop_all, self._uploaders, self._once_more, self._patience_s)
+        weakref.finalize(self, self._uploaders.stop_all, once_more=self._once_more)
 
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
@@ -227,32 +236,27 @@ class GoodputMonitor:
 
         To TensorBoard: the peer sends them to Google Cloud Monitoring only.
         """
+        # without a start there are no windows to write
         self._writes[_ROLLING] = partial(_Scalars.rolling, windows_s=tuple(rolling_windows_seconds))
         self._start(_ROLLING, self._upload_interval_s)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write them a last time and stop. Without a start there are no windows to write."""
+        """Write them a last time and stop."""
         self._stop(_ROLLING, skip_final_flush)
 
     def _start(self, name: str, interval_s: float) -> None:
         if self._scalars is None:
             return
-        if (running := self._uploaders.get(name)) is not None and running.is_alive():
+        if self._uploaders.is_running(name):
             tell(f"the {name} runs already")
-            return
-        uploader = _Uploader(name, partial(self._scalars.upload, self._writes[name]), interval_s)
-        self._uploaders[name] = uploader
-        uploader.start()
+        else:
+            self._uploaders.start(name, partial(self._scalars.upload, self._writes[name]), interval_s)
 
     def _stop(self, name: str, skip_final_flush: bool | None) -> None:
         once_more = self._once_more if skip_final_flush is None else not skip_final_flush
-        running = self._uploaders.get(name)
-        if once_more and name in self._writes and (running is None or not running.is_alive()):
+        if once_more and name in self._writes and not self._uploaders.is_running(name):
             self._start(name, threading.TIMEOUT_MAX)
-        if (uploader := self._uploaders.pop(name, None)) is not None:
-            uploader.end(once_more=once_more)
-            uploader.wait(self._patience_s)
-        self._writes.pop(_ROLLING if name == _ROLLING else "", None)
+        self._uploaders.stop(name, once_more=once_more)
 
 
 class ElasticGoodputMonitor(GoodputMonitor):
@@ -287,17 +291,6 @@ class ElasticGoodputMonitor(GoodputMonitor):
         )
         if self._scalars is not None:
             self._scalars.with_slices = include_slice_efficiency
-
-
-def _stop_all(uploaders: dict[str, _Uploader], once_more: bool, patience_s: float | None) -> None:
-    """Stop all that nobody has stopped; a forked child has none of its parent's threads."""
-    running = [uploader for uploader in uploaders.values() if uploader.is_alive()]
-    for uploader in running:
-        uploader.end(once_more=once_more)
-    began_s = time.monotonic()
-    for uploader in running:
-        left_s = None if patience_s is None else max(0.0, began_s + patience_s - time.monotonic())
-        uploader.wait(left_s)
 
 
 def _tensorboard(directory: str) -> TensorBoard | None:

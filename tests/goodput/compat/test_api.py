@@ -142,7 +142,7 @@ def test_the_peers_modules_have_the_names_that_are_imported_from_them() -> None:
         goodput_elastic: "ElasticGoodputRecorder ElasticGoodputCalculator GoodputRecorder _ACTIVE_SLICES",
         goodput_utils: "BadputType GoodputType MetricType IntervalMetricType GCPOptions "
         "WorkloadMetricDetails ElasticIntervalWorkloadMetricDetails ACTIVITY_EXCLUSION_LIST",
-        monitoring: "GoodputMonitor GoodputCalculator GCPOptions BadputType MetricType",
+        monitoring: "GoodputMonitor ElasticGoodputMonitor GCPOptions",
         monitoring_elastic: "ElasticGoodputMonitor GCPOptions",
     }.items():
         assert [name for name in names.split() if not hasattr(module, name)] == []
