@@ -108,7 +108,7 @@ class GoodputRecorder(PeerNames):
         self._log = log_of(cloud_logger, logger_name) if logging_enabled else None
 
     def flush(self) -> None:
-        """Return when all that was recorded is safe on disk, or after a second; a failure is reported."""
+        """Return when the file has all that was recorded, or after a second; a failure is reported."""
         if self._log is not None:
             self._log.flush()
 

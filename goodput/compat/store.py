@@ -94,8 +94,8 @@ class LocalLog:
         return [_entry(line) for line in text.split(b"\n") if line.strip()], position + len(text)
 
     def flush(self) -> None:
-        """Have the file system keep it all; says so when that takes longer than a second, and goes on."""
-        if not self._writer.flush(sync=True):
+        """Return when the file has it all; says so when that takes longer than a second, and goes on."""
+        if not self._writer.flush():
             why = self._writer.error or "it does not take them"
             tell(f"{self.path} does not have all entries yet: {why}")
 
