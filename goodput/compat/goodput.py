@@ -32,7 +32,7 @@ from .rules import (
     slice_efficiency,
     step_deviations,
 )
-from .store import Entry, JobLog, PeerLogger, log_of, tell, utc_now
+from .store import CompatJob, Entry, PeerLogger, log_of, tell, utc_now
 
 __all__ = [
     "BadputType",
@@ -208,7 +208,7 @@ class GoodputCalculator:
     ) -> None:
         self.job_name = job_name
         self.using_pathways = using_pathways
-        self._job = JobLog(log_of(cloud_logger, logger_name), job_name, max_logs_retention_period)
+        self._job = CompatJob(log_of(cloud_logger, logger_name), job_name, max_logs_retention_period)
         self._steps_seen = 0
         self._ideal_step_time_s = 0.0
         self._deviations: dict[int, float] = {}

@@ -25,7 +25,7 @@ from .rules import (
     slice_efficiency,
     step_deviations,
 )
-from .store import JobLog, LocalLog, tell, utc_now
+from .store import CompatJob, LocalLog, tell, utc_now
 
 __all__ = ["ElasticGoodputMonitor", "GCPOptions", "GoodputMonitor"]
 
@@ -38,7 +38,7 @@ _ROLLING = "rolling window uploader"
 class _Scalars:
     """Writes what a monitor shows of a job, one upload after the other."""
 
-    def __init__(self, job: JobLog, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
+    def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
         self._job, self._board, self._turn = job, board, threading.Lock()
         self._with_badput, self._elastic = with_badput, elastic
         self.with_slices = False
@@ -207,7 +207,7 @@ class GoodputMonitor:
             tell("nothing is sent to Google Cloud Monitoring: scrtune works without a cloud")
         if (board := _tensorboard(str(tensorboard_dir))) is None:
             return
-        job = JobLog(LocalLog(logger_name), job_name, max_logs_retention_period)
+        job = CompatJob(LocalLog(logger_name), job_name, max_logs_retention_period)
         self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
         self._scalars.ideal_step_time_s = configured_ideal_step_time
         self._writes = {_GOODPUT: _Scalars.goodput, _DEVIATION: _Scalars.deviations}

@@ -117,22 +117,22 @@ class _PassedLog:
         pass
 
 
-Log: TypeAlias = LocalLog | _PassedLog
+EntryLog: TypeAlias = LocalLog | _PassedLog
 
 
-def log_of(logger: PeerLogger | None, logger_name: str) -> Log:
+def log_of(logger: PeerLogger | None, logger_name: str) -> EntryLog:
     """Return the log that a user of the API passed, or else the local log `logger_name`."""
     return LocalLog(logger_name) if logger is None else _PassedLog(logger)
 
 
-class JobLog:
+class CompatJob:
     """The events of the job `job_name` ("": all) in a log, without what is older than `retention`.
 
     A retention that is a number is seconds. Entries that cannot be understood are left out and reported once.
     One thread at a time may use it.
     """
 
-    def __init__(self, log: Log, job_name: str, retention: dt.timedelta | float | None = None) -> None:
+    def __init__(self, log: EntryLog, job_name: str, retention: dt.timedelta | float | None = None) -> None:
         self._events: list[GoodputEvent] = []
         self._unread: list[str] = []
         self._is_unread_told = False

@@ -8,9 +8,8 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..job_events import JobEvents
+from ..job_events import JobEvents, are_synthetic
 from ..ledger.claims import is_changed
-from ..synthetic_steps import are_synthetic
 from .estimators import Seconds, ideal_s, peers_ideal_s
 from .table import StepRows, StepTable, step_table
 from .types import SlowStep, StepDeviations, StepSummary, Straggler
@@ -27,8 +26,8 @@ def step_summary(
 ) -> StepSummary | None:
     """The step times in `events`, or those of the steps that began in `window` (epoch seconds).
 
-    None when no step is known to have ended, and of an application without any (:mod:`..synthetic_steps`).
-    `by_number` is as in :func:`.table.step_table`.
+    None when no step is known to have ended, and of an application without any
+    (:func:`..job_events.are_synthetic`). `by_number` is as in :func:`.table.step_table`.
     """
     if are_synthetic(events):
         return None

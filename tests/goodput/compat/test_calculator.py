@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.store import JobLog, LocalLog, log_of
+from scrtune.goodput.compat.store import CompatJob, LocalLog, log_of
 from scrtune.goodput.events import JobEnded, StepStarted
 
 from ...support.list_logger import ListLogger
@@ -54,14 +54,14 @@ keys = st.sampled_from(
 )
 def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[dict[str, Any]]) -> None:
     good = {"job_name": "j", "step_count": 3, "step_start_time": 5.0}
-    events = JobLog(log_of(ListLogger([*entries, good]), ""), "").events()
+    events = CompatJob(log_of(ListLogger([*entries, good]), ""), "").events()
     assert events[-1] == StepStarted(step=3, time_s=5.0)
 
 
 @pytest.mark.parametrize("step_count", [3, 3.0])
 def test_all_that_an_entry_tells_counts(step_count: float) -> None:
     entry = {"job_name": "j", "step_count": step_count, "step_start_time": 5.0, "job_end_time": 6}
-    assert JobLog(log_of(ListLogger([entry]), ""), "j").events() == [
+    assert CompatJob(log_of(ListLogger([entry]), ""), "j").events() == [
         StepStarted(step=3, time_s=5.0),
         JobEnded(time_s=6.0),
     ]

@@ -16,7 +16,7 @@ import pytest
 
 from scrtune.goodput.compat import goodput, goodput_elastic, monitoring, monitoring_elastic
 from scrtune.goodput.compat.goodput_utils import GCPOptions
-from scrtune.goodput.compat.store import JobLog, LocalLog
+from scrtune.goodput.compat.store import CompatJob, LocalLog
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 
@@ -269,7 +269,7 @@ class CountingLog(LocalLog):
 
 def test_each_entry_of_the_log_is_read_once() -> None:
     log = CountingLog("log")
-    job = JobLog(log, "job")
+    job = CompatJob(log, "job")
     for _ in range(3):
         job.events()
     assert log.count == 16
@@ -309,7 +309,7 @@ def test_a_stop_waits_no_longer_than_it_may(
     scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     released = threading.Event()
-    monkeypatch.setattr(JobLog, "events", lambda _: released.wait(PATIENCE_S) and [])
+    monkeypatch.setattr(CompatJob, "events", lambda _: released.wait(PATIENCE_S) and [])
     watched = monitor(final_flush_timeout_seconds=0.05)
     watched.stop_goodput_uploader()
     assert caplog.messages == ["goodput uploader: the last update is not done in time and is given up"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.compat.goodput_utils import BadputType
 from scrtune.goodput.compat.rules import compat_account
-from scrtune.goodput.compat.store import JobLog, log_of
+from scrtune.goodput.compat.store import CompatJob, log_of
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -130,7 +130,7 @@ def test_the_primer_as_dense_steps_is_what_the_facts_say_of_the_peer() -> None:
 @given(st.lists(happenings, max_size=30))
 def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
-    found = JobEvents(JobLog(log_of(ListLogger(entries), ""), "run-1").events())
+    found = JobEvents(CompatJob(log_of(ListLogger(entries), ""), "run-1").events())
     assert list(found) == list(read(*entries).jobs["run-1"].events)
 
 
