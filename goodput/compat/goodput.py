@@ -25,7 +25,7 @@ from .recorder_names import Moment, PeerNames
 from .rules import (
     CompatAccount,
     CompatError,
-    Told,
+    CompatEvents,
     account_of,
     account_without,
     compat_window,
@@ -78,10 +78,10 @@ _PREFIXES = {
 _NAMED = {"custom_badput_event": _CUSTOM_BADPUT_EVENT_TYPE, "elastic_wait": "elastic_wait_event_type"}
 """What these begin with, and the key that holds the interval's name."""
 _CHECKPOINTER = {
-    "checkpoint_save": ("save", "_blocking", ("wait_for_prev", "get_old_steps")),
-    "checkpoint_restore": ("restore", "", ()),
+    "checkpoint_save": ("save", "checkpoint_manager_blocking"),
+    "checkpoint_restore": ("restore", "checkpoint_manager"),
 }
-"""How the peer's users' checkpointer, Orbax, logs these: what its keys end with, what took no time."""
+"""How the peer's users' checkpointer, Orbax, logs these."""
 
 
 class GoodputRecorder(PeerNames):
@@ -140,17 +140,16 @@ class GoodputRecorder(PeerNames):
         self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
     ) -> None:
         """Record that a ``checkpoint_save`` or ``checkpoint_restore`` blocked from `start` to `end`."""
-        event_type, suffix, instant = _CHECKPOINTER[kind]
-
-        def entry() -> Entry:
-            start_s, end_s = seconds(start), seconds(end)
-            took_s = {f"{name}{suffix}": end_s - start_s for name in ("checkpointer", "checkpoint_manager")}
-            entry: Entry = {"step": int(step), "event_type": event_type, "directory": directory}
-            for what, duration_s in {**took_s, **dict.fromkeys(instant, 0.0)}.items():
-                entry |= {f"{what}_start_time": start_s, f"{what}_duration_secs": duration_s}
-            return entry
-
-        self._write(entry)
+        event_type, prefix = _CHECKPOINTER[kind]
+        self._write(
+            lambda: {
+                "step": int(step),
+                "event_type": event_type,
+                "directory": directory,
+                f"{prefix}_start_time": seconds(start),
+                f"{prefix}_duration_secs": seconds(end) - seconds(start),
+            }
+        )
 
     def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
         """Record how many slices work, are asked for, and could be had."""
@@ -225,7 +224,7 @@ class GoodputCalculator:
 
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
-        told = Told(self._job.events())
+        told = CompatEvents(self._job.events())
         account = self._account = account_of(told, self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(told, configured_ideal_step_time)
@@ -244,7 +243,7 @@ class GoodputCalculator:
         Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
         nothing here, as in the peer.
         """
-        told = Told(self._job.events())
+        told = CompatEvents(self._job.events())
         spans = [(epoch_s(start), epoch_s(end)) for start, end in exclusion_intervals]
         for start_s, end_s in spans:
             if start_s >= end_s:
@@ -282,7 +281,7 @@ class GoodputCalculator:
         Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
         the peer. Raises ValueError if there are no step times, or no ideal one.
         """
-        self._update_deviations(Told(self._job.events()), configured_ideal_step_time)
+        self._update_deviations(CompatEvents(self._job.events()), configured_ideal_step_time)
         return dict(self._deviations)
 
     def get_job_goodput_details(self) -> WorkloadMetricDetails:
@@ -315,7 +314,7 @@ class GoodputCalculator:
             return details
         return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
 
-    def _update_deviations(self, told: Told, configured_ideal_step_time_s: float | None) -> None:
+    def _update_deviations(self, told: CompatEvents, configured_ideal_step_time_s: float | None) -> None:
         if self._deviations and told.steps == self._steps_seen:
             return
         self._ideal_step_time_s, self._deviations = step_deviations(told, configured_ideal_step_time_s)
@@ -330,7 +329,7 @@ class ElasticGoodputCalculator(GoodputCalculator):
     def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
         """Return those of every job, with the efficiency of its slices."""
         details = super().get_job_goodput_details()
-        start_s = Told(self._job.events()).job_start_s
+        start_s = CompatEvents(self._job.events()).job_start_s
         if start_s is None:
             return cast(ElasticWorkloadMetricDetails, details)
         end_s = start_s + details["total_elapsed_time"]

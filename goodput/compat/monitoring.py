@@ -19,7 +19,7 @@ from .goodput_utils import GCPOptions
 from .rules import (
     CompatAccount,
     CompatError,
-    Told,
+    CompatEvents,
     compat_account,
     compat_window,
     slice_efficiency,
@@ -56,7 +56,7 @@ class _Scalars:
         events = self._job.events()
         account = compat_account(events, utc_now().timestamp(), elastic=self._elastic)
         self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
-        start_s = Told(events).job_start_s
+        start_s = CompatEvents(events).job_start_s
         if self.with_slices and start_s is not None:
             slices = slice_efficiency(self._job.slices(), start_s, start_s + account.total_s)
             for name, share in dict[str, float](**slices).items():
@@ -72,7 +72,7 @@ class _Scalars:
 
     def deviations(self) -> None:
         """Add how far each step is from the ideal one, those that were not written yet."""
-        _, found_s = step_deviations(Told(self._job.events()), self.ideal_step_time_s)
+        _, found_s = step_deviations(CompatEvents(self._job.events()), self.ideal_step_time_s)
         for step, deviation_s in list(found_s.items())[self._told :]:
             self._board.add_scalar("step_deviation", deviation_s, step)
         self._board.flush()  # those of a flush that fails are added again

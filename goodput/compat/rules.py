@@ -98,7 +98,7 @@ def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool 
     re-initialisations of an elastic job are badput of their own. Raises :class:`CompatError` where the peer
     raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
     """
-    return account_of(Told(events), now, elastic=elastic)
+    return account_of(CompatEvents(events), now, elastic=elastic)
 
 
 def compat_window(
@@ -115,7 +115,9 @@ def compat_window(
     first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
     if first_s >= last_s:
         raise CompatError("the window's first event is not before its last one: no time to account for")
-    return _checked(_Sums(Told(inside)).account(_whole_us(last_s) - _whole_us(first_s), elastic=elastic))
+    return _checked(
+        _Sums(CompatEvents(inside)).account(_whole_us(last_s) - _whole_us(first_s), elastic=elastic)
+    )
 
 
 class _Ended(NamedTuple):
@@ -151,7 +153,7 @@ class _Segment:
         return next(reversed(self.steps.values())), -inf if self._resumed is None else self._resumed[1]
 
 
-class Told:
+class CompatEvents:
     """What events say, in their order: steps in segments, and intervals by kind as they end."""
 
     def __init__(self, events: Iterable[GoodputEvent]) -> None:
@@ -217,7 +219,7 @@ class Told:
         self.intervals[kind].append(_Ended(start_s, end_s, name.upper(), segment))
 
 
-def account_of(told: Told, now: float, *, elastic: bool = False) -> CompatAccount:
+def account_of(told: CompatEvents, now: float, *, elastic: bool = False) -> CompatAccount:
     """Account for a job as :func:`compat_account` does."""
     if told.job_start_s is None:
         raise CompatError(
@@ -228,7 +230,7 @@ def account_of(told: Told, now: float, *, elastic: bool = False) -> CompatAccoun
 
 
 def account_without(
-    told: Told, spans: Iterable[Span], now: float, *, elastic: bool = False
+    told: CompatEvents, spans: Iterable[Span], now: float, *, elastic: bool = False
 ) -> tuple[CompatAccount, dict[int, float]]:
     """Account for a job as if the time in `spans` had not been; also what each step took then.
 
@@ -240,7 +242,7 @@ def account_without(
     return left.account(total_s, elastic=elastic), left.took_s
 
 
-def step_deviations(told: Told, ideal_s: float | None = None) -> tuple[float, dict[int, float]]:
+def step_deviations(told: CompatEvents, ideal_s: float | None = None) -> tuple[float, dict[int, float]]:
     """Return the ideal step time, and how far each step is from it.
 
     Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
@@ -279,7 +281,7 @@ def slice_efficiency(observed: Iterable[SlicesObserved], start_s: float, end_s: 
 class _Sums:
     """What the rules make of a job, whole (None), or as if the time in `left_out` had not been."""
 
-    def __init__(self, told: Told, left_out: Sequence[Span] | None = None) -> None:
+    def __init__(self, told: CompatEvents, left_out: Sequence[Span] | None = None) -> None:
         self._told, self._left_out, self._is_whole = told, left_out or (), left_out is None
         self._badput_s: BadputTimes = {}
         self._productive_s = self.excluded_s = 0.0
@@ -408,7 +410,7 @@ class _Sums:
                 self._productive_s -= _mean_by_name(intervals["checkpoint_save"])
 
 
-def _elastic_s(told: Told) -> BadputTimes:
+def _elastic_s(told: CompatEvents) -> BadputTimes:
     """Return waits and re-initialisations, and what has no such in it anew: nothing is counted twice."""
     found: BadputTimes = {}
     for kind, badput in _ELASTIC.items():
@@ -447,7 +449,7 @@ def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> Ba
     return {**possible, BadputType.OTHER: max(0.0, total_s - productive_s - known_s)}
 
 
-def _total_s(told: Told, now: float) -> float:
+def _total_s(told: CompatEvents, now: float) -> float:
     end_s = now if told.job_end_s is None else told.job_end_s
     return _whole_us(end_s) - _whole_us(told.job_start_s or 0.0)
 

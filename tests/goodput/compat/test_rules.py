@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.rules import CompatAccount, CompatError, Told, compat_account, compat_window
+from scrtune.goodput.compat.rules import (
+    CompatAccount,
+    CompatError,
+    CompatEvents,
+    compat_account,
+    compat_window,
+)
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -150,7 +156,7 @@ def test_a_step_lasts_until_the_next_number_if_that_comes_next(
     for one, following in pairwise(events):
         if following.step == one.step + 1:
             expected[one.step] = span(following)[0] - span(one)[0]
-    assert Told(events).step_times() == expected
+    assert CompatEvents(events).step_times() == expected
 
 
 @given(events_in_any_order, times, st.booleans())
