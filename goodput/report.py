@@ -71,9 +71,9 @@ class CostPoint(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the report on one job.
 
-    `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is
-    spread over these, what trials cost over the checkpoints. The slowdown relative to a reference step time
-    is computed for each slice and is never negative, so that it may add up to more.
+    `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is where
+    they did (:func:`placed_slowdown`), what trials cost is spread over the checkpoints. The slowdown relative
+    to a reference step time is computed for each slice and is never negative, so that it may add up to more.
     `costs` are of the checkpoints whose cost is known, `events` is the number of entries read. If the
     application reports no steps (not `tells_steps`), the account counts the work between outputs instead
     (:func:`.job_events.are_synthetic`), without `steps`. `estimated` is what of the account is an estimate.
@@ -134,7 +134,7 @@ def report(  # noqa: PLR0913 - the parts of a job
     return Report(
         job_name=job_name,
         account=account,
-        slices=tuple(slices) if account.wall_s > 0 else (),
+        slices=placed_slowdown(slices, costs) if account.wall_s > 0 else (),
         lanes=tuple(lanes(events, steps.job, wasted, account.wall_s / BARS, has_steps=has_steps)),
         disruptions=tuple(disruptions(events)),
         steps=_steps(steps, events) if has_steps else None,
@@ -193,3 +193,31 @@ def _grouped(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     size = max(1, -(-len(items) // POINTS))
     for index in range(0, len(items), size):
         yield items[index : index + size]
+
+
+def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> tuple[Window, ...]:
+    """Return `slices`, which follow each other, with the slowdown that they have together where flushes were.
+
+    The ledger charges it to the job as a whole, and spreads it over all steps. A slice cannot have more than
+    the steps in it took; what does not fit goes to all others, as before.
+    """
+    spread = np.array([each.buckets[buckets.FLUSH_SLOWDOWN] for each in slices])
+    room = spread + [each.buckets[buckets.PRODUCTIVE] for each in slices]
+    edges = np.array([*(each.start_s for each in slices), slices[-1].end_s])
+    wanted = np.zeros(len(slices))
+    for cost in costs:
+        share = np.clip((edges - cost.time_s) / max(cost.flush_s, 1e-9) + 1, 0.0, 1.0)
+        wanted += max(0.0, cost.slowdown_s) * np.diff(share)
+    total_s, wanted_s = float(spread.sum()), float(wanted.sum())
+    if total_s <= 0 or wanted_s <= 0:
+        return tuple(slices)
+    placed = np.minimum(wanted * total_s / wanted_s, room)
+    left = room - placed
+    placed += left * (total_s - float(placed.sum())) / max(float(left.sum()), 1e-9)
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s},
+        )
+        for each, took_s, has_s in zip(slices, placed.tolist(), room.tolist(), strict=True)
+    )
