@@ -69,8 +69,8 @@ class EventWriter(LineWriter):
                 self._file.write(note)
             self._lost_in_log += fresh
 
-    def _write(self, *, sync: bool) -> None:
-        super()._write(sync=sync)
+    def _write(self) -> None:
+        super()._write()
         if self.error and not self._is_error_reported:
             self._is_error_reported = True
             say(f"{self.path}: {self.error}; it is tried again, and {self._limit} events can wait")

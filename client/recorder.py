@@ -19,7 +19,7 @@ from typing import SupportsFloat, SupportsInt
 import msgspec
 from typing_extensions import Self
 
-from ..goodput.compat.peer.peer_names import Moment, PeerNames
+from ..goodput.compat.recorder_names import Moment, PeerNames
 from ..goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
+from ..goodput.ledger.ledger import Account
 from ..intents.counters import Counters
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
 from ..intents.job_state import Leader

@@ -8,10 +8,19 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import merge
-from operator import itemgetter
+from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
-from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
+from .events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobStarted,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
 from .validation import span
 
 if TYPE_CHECKING:
@@ -22,6 +31,11 @@ STEP_LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
 
 _FITS = 1 << 63
+_LEAP = 1 << 19
+"""Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
+_BEGINS = (JobStarted, RestartCompleted)
+_RESTORE = "checkpoint_restore"
+_TIME = itemgetter(0)
 
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
@@ -176,4 +190,24 @@ def _keep_once(*columns: "array[Any]") -> None:
             column[:] = array(column.typecode, row[kept].tobytes())
 
 
-_TIME = itemgetter(0)
+def are_synthetic(events: JobEvents) -> bool:
+    """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart.
+
+    Of an application that reports no steps, what lies between SCR's calls is its work. That has numbers
+    (:mod:`scrtune.client.implicit_steps`), so that the ledger finds what was lost and made again, but they
+    mean nothing to people, and neither do their times.
+    """
+    numbers = sorted(number for whole in events.whole_steps.values() for number in whole.numbers)
+    if max(map(sub, numbers[1:], numbers), default=0) < _LEAP:
+        return False
+    last: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, StepCompleted):
+            if abs(event.step - last.get(event.writer, event.step)) >= _LEAP:
+                return True
+            last[event.writer] = event.step
+        elif isinstance(event, _BEGINS) or (
+            isinstance(event, (Interval, IntervalEnded)) and event.kind == _RESTORE
+        ):
+            last.clear()
+    return False

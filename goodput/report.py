@@ -15,17 +15,15 @@ import msgspec
 import numpy as np
 
 from . import buckets
-from .account import Account, Window
 from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
-from .job_events import JobEvents
-from .ledger.ledger import Ledger
+from .job_events import JobEvents, are_synthetic
+from .ledger.ledger import Account, Ledger, Window
 from .readers.launcher_log import EstimatedLoss, estimated_loss
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes
 from .steps.summary import summary_of
 from .steps.table import StepTable, step_table
 from .steps.types import StepSummary
-from .synthetic_steps import are_synthetic
 
 _T = TypeVar("_T")
 
@@ -78,7 +76,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     to a reference step time is computed for each slice and is never negative, so that it may add up to more.
     `costs` are of the checkpoints whose cost is known, `events` is the number of entries read. If the
     application reports no steps (not `tells_steps`), the account counts the work between outputs instead
-    (:mod:`.synthetic_steps`), without `steps`. `estimated` is what of the account is an estimate.
+    (:func:`.job_events.are_synthetic`), without `steps`. `estimated` is what of the account is an estimate.
     """
 
     job_name: str

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.ledger.ledger import Ledger
+from ..goodput.ledger.ledger import Account, Ledger
 from .contradictions import contradictions
 from .counters import Counters
 from .effects import Advice

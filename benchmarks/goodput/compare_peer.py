@@ -32,27 +32,24 @@ PEER = "ml-goodput-measurement==0.2.3"
 TOLERANCE = 1e-9
 
 
-class ListStore:
+class ListLogger:
     """A log in memory."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
 
-    def append(self, entry: Any) -> None:
+    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
         """Add an entry."""
-        self.entries.append(dict(entry))
+        self.entries.append(entry)
 
-    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
-        """All that is new."""
-        return self.entries[position:], len(self.entries)
-
-    def flush(self) -> None:
-        """Nothing to do."""
+    def read_cloud_logging_entries(self, *_: Any, **__: Any) -> tuple[list[dict[str, Any]], None]:
+        """All of them."""
+        return self.entries, None
 
 
 def ours(log: dict[str, Any]) -> dict[str, Any]:
     """What our compat API answers."""
-    store = ListStore()
+    store = ListLogger()
     prefix = "Elastic" if log["elastic"] else ""
     module = goodput_elastic if log["elastic"] else goodput
     recorder = getattr(module, f"{prefix}GoodputRecorder")("job", "log", True, store)
@@ -62,7 +59,9 @@ def ours(log: dict[str, Any]) -> dict[str, Any]:
         mock.patch.object(goodput, "utc_now", return_value=now),
         mock.patch.object(goodput, "tell"),
     ):
-        answers = ask.ask(log, recorder, store.append, lambda: calculators("job", "log", store))
+        answers = ask.ask(
+            log, recorder, store.write_cloud_logging_entry, lambda: calculators("job", "log", store)
+        )
     answers_as_json: dict[str, Any] = json.loads(json.dumps(answers))
     return answers_as_json
 

@@ -14,15 +14,13 @@ import click
 
 from ...client.paths import JobPaths
 from ...daemon.journal.journal import replay_journal
-from ...goodput.account import Account
 from ...goodput.buckets import FLUSH_SLOWDOWN
 from ...goodput.checkpoint_cost import CheckpointCost, costs_of
 from ...goodput.events import OutputCompleted
-from ...goodput.job_events import JobEvents
-from ...goodput.ledger.ledger import Ledger
+from ...goodput.job_events import JobEvents, are_synthetic
+from ...goodput.ledger.ledger import Account, Ledger
 from ...goodput.readers.jsonl import JobLog
 from ...goodput.readers.resiliency import LauncherEvent
-from ...goodput.synthetic_steps import are_synthetic
 from ...intents.events import Values
 from ...intents.pipeline import Pipeline
 from ...intents.tune.decisions import Decision

@@ -5,8 +5,8 @@ from math import ceil
 from typing import TypeAlias
 
 from ...daemon.views import GoodputView
-from ...goodput.account import Account, Window
-from ...goodput.compat.peer.differences import Difference
+from ...goodput.compat.differences import Difference
+from ...goodput.ledger.ledger import Account, Window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary

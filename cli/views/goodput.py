@@ -10,10 +10,10 @@ import msgspec
 from ...client.paths import JobPaths
 from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
-from ...goodput.account import Account
-from ...goodput.account import Window as LedgerWindow
-from ...goodput.compat.peer.differences import Difference, differences
-from ...goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.compat.differences import Difference, differences
+from ...goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.ledger.ledger import Account
+from ...goodput.ledger.ledger import Window as LedgerWindow
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary

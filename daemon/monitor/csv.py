@@ -5,8 +5,8 @@ import io
 from contextlib import suppress
 from pathlib import Path
 
-from ...goodput.account import Account, Window
 from ...goodput.buckets import CUSTOM
+from ...goodput.ledger.ledger import Account, Window
 from ...goodput.log.line_log import append_whole
 from .snapshot import Snapshot
 

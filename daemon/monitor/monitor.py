@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ...goodput.account import Window
 from ...goodput.events import JobStarted, StepCompleted, StepStarted
+from ...goodput.ledger.ledger import Window
 from ...goodput.steps.recent import RecentSteps
 from ...goodput.validation import defect
 from ...intents.events import Event

@@ -5,8 +5,8 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ...goodput.account import Account, Window
 from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.ledger.ledger import Account, Window
 from ..views import StatusView
 
 _NAMED = 100

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...goodput.account import Account, Window
 from ...goodput.buckets import CUSTOM, PRODUCTIVE
+from ...goodput.ledger.ledger import Account, Window
 from ...goodput.log.tensorboard import TensorBoard
 from .snapshot import Snapshot
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import ClassVar, cast
 
-import numpy as np
-
 from .goodput_utils import (
     BadputTimes,
     BadputType,
@@ -23,13 +21,18 @@ from .goodput_utils import (
     compute_ideal_step_time,
     get_timestamp_from_log_entry,
 )
-from .peer.columns import account_of, account_without, window_of
-from .peer.job import CompatJob
-from .peer.peer_names import Moment, PeerNames
-from .peer.rules import CompatAccount, CompatError
-from .peer.step_times import deviations_s, ideal_step_time_s
-from .peer.store import Entry, LogStore, PeerLogger, store_of, tell, utc_now
-from .peer.table import Rows
+from .recorder_names import Moment, PeerNames
+from .rules import (
+    CompatAccount,
+    CompatError,
+    CompatEvents,
+    account_of,
+    account_without,
+    compat_window,
+    slice_efficiency,
+    step_deviations,
+)
+from .store import CompatJob, Entry, PeerLogger, log_of, tell, utc_now
 
 __all__ = [
     "BadputType",
@@ -75,19 +78,19 @@ _PREFIXES = {
 _NAMED = {"custom_badput_event": _CUSTOM_BADPUT_EVENT_TYPE, "elastic_wait": "elastic_wait_event_type"}
 """What these begin with, and the key that holds the interval's name."""
 _CHECKPOINTER = {
-    "checkpoint_save": ("save", "_blocking", ("wait_for_prev", "get_old_steps")),
-    "checkpoint_restore": ("restore", "", ()),
+    "checkpoint_save": ("save", "checkpoint_manager_blocking"),
+    "checkpoint_restore": ("restore", "checkpoint_manager"),
 }
-"""How the peer's users' checkpointer, Orbax, logs these: what its keys end with, what took no time."""
+"""How the peer's users' checkpointer, Orbax, logs these."""
 
 
 class GoodputRecorder(PeerNames):
     """Writes down when a job, its steps and all that is not training begin and end.
 
     One process of a job has `logging_enabled`; with the others, every call returns at once. `logger_name`
-    names the log (:func:`~.line_log.log_path`). `cloud_logger` takes another :class:`~.store.LogStore`, or
-    a logger with the peer's two methods. No call waits for a disk or a network, and none fails because of
-    the log; the three ``background_`` settings change nothing.
+    names the log (:func:`~.line_log.log_path`), `cloud_logger` is another one, with the peer's two methods.
+    No call waits for a disk or a network, and none fails because of the log; the three ``background_``
+    settings change nothing.
     """
 
     def __init__(  # noqa: PLR0913  the peer's signature
@@ -95,19 +98,19 @@ class GoodputRecorder(PeerNames):
         job_name: str,
         logger_name: str,
         logging_enabled: bool = False,
-        cloud_logger: LogStore | PeerLogger | None = None,
+        cloud_logger: PeerLogger | None = None,
         *,
         background_grace_period_s: float = 5.0,  # noqa: ARG002
         background_batch_size: int = 100,  # noqa: ARG002
         background_max_latency_s: float = 2.0,  # noqa: ARG002
     ) -> None:
         self.job_name = job_name
-        self._store = store_of(cloud_logger, logger_name) if logging_enabled else None
+        self._log = log_of(cloud_logger, logger_name) if logging_enabled else None
 
     def flush(self) -> None:
-        """Return when all that was recorded is safe on disk, or after a second; a failure is reported."""
-        if self._store is not None:
-            self._store.flush()
+        """Return when the file has all that was recorded, or after a second; a failure is reported."""
+        if self._log is not None:
+            self._log.flush()
 
     def custom_name(self, event_type: str) -> str:
         """Return it as the caller spells it: entries are upper-cased when they are read."""
@@ -137,17 +140,16 @@ class GoodputRecorder(PeerNames):
         self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
     ) -> None:
         """Record that a ``checkpoint_save`` or ``checkpoint_restore`` blocked from `start` to `end`."""
-        event_type, suffix, instant = _CHECKPOINTER[kind]
-
-        def entry() -> Entry:
-            start_s, end_s = seconds(start), seconds(end)
-            took_s = {f"{name}{suffix}": end_s - start_s for name in ("checkpointer", "checkpoint_manager")}
-            entry: Entry = {"step": int(step), "event_type": event_type, "directory": directory}
-            for what, duration_s in {**took_s, **dict.fromkeys(instant, 0.0)}.items():
-                entry |= {f"{what}_start_time": start_s, f"{what}_duration_secs": duration_s}
-            return entry
-
-        self._write(entry)
+        event_type, prefix = _CHECKPOINTER[kind]
+        self._write(
+            lambda: {
+                "step": int(step),
+                "event_type": event_type,
+                "directory": directory,
+                f"{prefix}_start_time": seconds(start),
+                f"{prefix}_duration_secs": seconds(end) - seconds(start),
+            }
+        )
 
     def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
         """Record how many slices work, are asked for, and could be had."""
@@ -161,8 +163,8 @@ class GoodputRecorder(PeerNames):
         )
 
     def _write(self, entry: Callable[[], Entry]) -> None:
-        if self._store is not None:
-            self._store.append({_JOB_NAME: self.job_name, **entry()})
+        if self._log is not None:
+            self._log.append({_JOB_NAME: self.job_name, **entry()})
 
 
 class ElasticGoodputRecorder(GoodputRecorder):
@@ -185,10 +187,10 @@ def seconds(moment: Moment) -> float:
 class GoodputCalculator:
     """Goodput and badput of a job, by its log. Use a calculator from one thread.
 
-    `cloud_logger` takes another :class:`~.store.LogStore` than the local log `logger_name`, or a logger with
-    the peer's two methods. With `max_logs_retention_period` (a timedelta, or seconds), what is older than
-    that is left out; else all counts. `using_pathways`, `gcs_path` and `cache_dir` change nothing: there is
-    no cache on disk that could go stale, and no cloud.
+    `cloud_logger` is another log than the local one `logger_name`, with the peer's two methods. With
+    `max_logs_retention_period` (a timedelta, or seconds), what is older than that is left out; else all
+    counts. `using_pathways`, `gcs_path` and `cache_dir` change nothing: there is no cache on disk that could
+    go stale, and no cloud.
     """
 
     _elastic: ClassVar[bool] = False
@@ -197,7 +199,7 @@ class GoodputCalculator:
         self,
         job_name: str,
         logger_name: str,
-        cloud_logger: LogStore | PeerLogger | None = None,
+        cloud_logger: PeerLogger | None = None,
         using_pathways: bool = False,
         max_logs_retention_period: dt.timedelta | float | None = None,
         gcs_path: str | None = None,  # noqa: ARG002
@@ -205,7 +207,7 @@ class GoodputCalculator:
     ) -> None:
         self.job_name = job_name
         self.using_pathways = using_pathways
-        self._job = CompatJob(store_of(cloud_logger, logger_name), job_name, max_logs_retention_period)
+        self._job = CompatJob(log_of(cloud_logger, logger_name), job_name, max_logs_retention_period)
         self._steps_seen = 0
         self._ideal_step_time_s = 0.0
         self._deviations: dict[int, float] = {}
@@ -222,10 +224,10 @@ class GoodputCalculator:
 
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
-        rows = self._job.rows()
-        account = self._account = account_of(rows, self.now_s(), elastic=self._elastic)
+        told = CompatEvents(self._job.events())
+        account = self._account = account_of(told, self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
-            self._update_deviations(rows, configured_ideal_step_time)
+            self._update_deviations(told, configured_ideal_step_time)
         breakdown = account.breakdown() if include_badput_breakdown else {}
         return account.goodput_percent, breakdown, account.max_productive_step
 
@@ -241,19 +243,19 @@ class GoodputCalculator:
         Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
         nothing here, as in the peer.
         """
-        rows = self._job.rows()
+        told = CompatEvents(self._job.events())
         spans = [(epoch_s(start), epoch_s(end)) for start, end in exclusion_intervals]
         for start_s, end_s in spans:
             if start_s >= end_s:
                 tell(f"an exclusion from {start_s} to {end_s} is left out: it does not end after its start")
         spans = [each for each in spans if each[0] < each[1]]
-        account, took_s = account_without(rows, spans, self.now_s(), elastic=self._elastic)
+        account, took_s = account_without(told, spans, self.now_s(), elastic=self._elastic)
         if not account.total_s:
             return 0.0, {}, account.max_productive_step, account.excluded_s
         self._account = account
-        ideal_s = configured_ideal_step_time or ideal_step_time_s(np.fromiter(took_s.values(), float))
+        ideal_s = configured_ideal_step_time or compute_ideal_step_time([*took_s.values()])
         if ideal_s is not None:  # the distances have signs here, as in the peer
-            self._ideal_step_time_s, self._steps_seen = ideal_s, len(rows.steps)
+            self._ideal_step_time_s, self._steps_seen = ideal_s, told.steps
             self._deviations = {step: step_s - ideal_s for step, step_s in took_s.items()}
         breakdown = account.breakdown() if include_badput_breakdown else {}
         return account.goodput_percent, breakdown, account.max_productive_step, account.excluded_s
@@ -269,7 +271,7 @@ class GoodputCalculator:
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")
         window = epoch_s(interval_start), epoch_s(interval_end)
-        account = window_of(self._job.rows(window), elastic=self._elastic)
+        account = compat_window(self._job.events(), *window, elastic=self._elastic)
         last_step, disruptions = account.max_productive_step, account.disruptions
         return account.goodput_percent, account.breakdown(), last_step, account.total_s, disruptions
 
@@ -279,7 +281,7 @@ class GoodputCalculator:
         Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
         the peer. Raises ValueError if there are no step times, or no ideal one.
         """
-        self._update_deviations(self._job.rows(), configured_ideal_step_time)
+        self._update_deviations(CompatEvents(self._job.events()), configured_ideal_step_time)
         return dict(self._deviations)
 
     def get_job_goodput_details(self) -> WorkloadMetricDetails:
@@ -312,12 +314,11 @@ class GoodputCalculator:
             return details
         return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
 
-    def _update_deviations(self, rows: Rows, configured_ideal_step_time_s: float | None) -> None:
-        if self._deviations and len(rows.steps) == self._steps_seen:
+    def _update_deviations(self, told: CompatEvents, configured_ideal_step_time_s: float | None) -> None:
+        if self._deviations and told.steps == self._steps_seen:
             return
-        self._ideal_step_time_s, steps, distances_s = deviations_s(rows, configured_ideal_step_time_s)
-        self._deviations = dict(zip(steps.tolist(), distances_s.tolist(), strict=True))
-        self._steps_seen = len(rows.steps)
+        self._ideal_step_time_s, self._deviations = step_deviations(told, configured_ideal_step_time_s)
+        self._steps_seen = told.steps
 
 
 class ElasticGoodputCalculator(GoodputCalculator):
@@ -328,7 +329,11 @@ class ElasticGoodputCalculator(GoodputCalculator):
     def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
         """Return those of every job, with the efficiency of its slices."""
         details = super().get_job_goodput_details()
-        efficiency = self._job.slice_efficiency(details["total_elapsed_time"])
+        start_s = CompatEvents(self._job.events()).job_start_s
+        if start_s is None:
+            return cast(ElasticWorkloadMetricDetails, details)
+        end_s = start_s + details["total_elapsed_time"]
+        efficiency = slice_efficiency(self._job.slices(), start_s, end_s)
         return cast(ElasticWorkloadMetricDetails, {**details, **efficiency})
 
     def get_interval_metric_details(
@@ -336,7 +341,9 @@ class ElasticGoodputCalculator(GoodputCalculator):
     ) -> ElasticIntervalWorkloadMetricDetails:
         """Return those of every job's window, with the efficiency of the slices that were recorded in it."""
         details = super().get_interval_metric_details(interval_start, interval_end)
-        efficiency = self._job.slice_efficiency_within(epoch_s(interval_start), epoch_s(interval_end))
+        start_s, end_s = epoch_s(interval_start), epoch_s(interval_end)
+        inside = (each for each in self._job.slices() if start_s < each.time_s <= end_s)
+        efficiency = slice_efficiency(inside, start_s, end_s)
         return cast(ElasticIntervalWorkloadMetricDetails, {**details, **efficiency})
 
 

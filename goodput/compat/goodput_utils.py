@@ -111,9 +111,9 @@ class GCPOptions:
 
 def compute_ideal_step_time(step_times: Sequence[float]) -> float | None:
     """Return the ideal step time in seconds, or None when no step lasts a second."""
-    from .peer.step_times import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
+    from ..steps.estimators import peers_ideal_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
 
-    return ideal_step_time_s(step_times)
+    return peers_ideal_s(step_times)
 
 
 def get_timestamp_from_log_entry(entry: Mapping[str, object]) -> dt.datetime | None:

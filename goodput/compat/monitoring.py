@@ -1,52 +1,34 @@
 """The peer's modules `monitoring` and `monitoring_elastic`: a job's goodput in TensorBoard while it runs.
 
-The uploaders of a monitor share one reading of the log, beside which the application goes on: it rests. The
-scalars have the peer's names; tensorboardX encodes them, and if it is not installed the monitor says so and
-starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the
+The scalars have the peer's names; tensorboardX encodes them, and if it is not installed the monitor says so
+and starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the
 monitor says that, too.
 """
 
 import datetime as dt
+import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..log.tensorboard import TensorBoard
-from .goodput import GoodputCalculator
-from .goodput_utils import (
-    ACTIVITY_EXCLUSION_LIST,
-    BadputType,
-    GCPOptions,
-    IntervalMetricType,
-    IntervalWorkloadMetricDetails,
-    MetricType,
-    WorkloadMetricDetails,
+from .goodput_utils import GCPOptions
+from .rules import (
+    CompatAccount,
+    CompatError,
+    CompatEvents,
+    compat_account,
+    compat_window,
+    slice_efficiency,
+    step_deviations,
 )
-from .peer.columns import account_of, window_of
-from .peer.job import CompatJob
-from .peer.rules import CompatAccount, CompatError
-from .peer.step_times import deviations_s, step_times
-from .peer.store import LocalLog, tell, utc_now
-from .peer.table import Rows
-from .peer.uploads import Uploads, Work
+from .store import CompatJob, LocalLog, tell, utc_now
 
-__all__ = [
-    "ACTIVITY_EXCLUSION_LIST",
-    "BadputType",
-    "ElasticGoodputMonitor",
-    "GCPOptions",
-    "GoodputCalculator",
-    "GoodputMonitor",
-    "IntervalMetricType",
-    "IntervalWorkloadMetricDetails",
-    "MetricType",
-    "WorkloadMetricDetails",
-]
+__all__ = ["ElasticGoodputMonitor", "GCPOptions", "GoodputMonitor"]
 
-MOST_AT_ONCE = 10_000
-"""Step deviations that are written while somebody waits: in 0.1 s or so."""
 _SHORTEST_S = 0.1
 _GOODPUT = "goodput uploader"
 _DEVIATION = "step deviation uploader"
@@ -54,70 +36,47 @@ _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a monitor shows of a job, and calls `rest` while it reads what is new."""
+    """Writes what a monitor shows of a job, one upload after the other."""
 
-    def __init__(
-        self,
-        job: CompatJob,
-        board: TensorBoard,
-        rest: Callable[[], bool],
-        *,
-        with_badput: bool,
-        elastic: bool,
-    ) -> None:
-        self._job = job
-        self._rest = rest
-        self._board = board
-        self._with_badput = with_badput
-        self._elastic = elastic
+    def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
+        self._job, self._board, self._turn = job, board, threading.Lock()
+        self._with_badput, self._elastic = with_badput, elastic
         self.with_slices = False
         self.ideal_step_time_s: float | None = None
         self._told = 0
 
-    def goodput(self, _is_last: bool) -> None:
-        """Write goodput of the job so far, its badput by type, and the slices of an elastic one."""
-        account = account_of(self._read(), utc_now().timestamp(), elastic=self._elastic)
-        self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
-        if self.with_slices:
-            efficiency = dict[str, float](**self._job.slice_efficiency(account.total_s))
-            for name, share in efficiency.items():
-                self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
-        self._board.flush()
-
-    def rolling(self, windows_s: Sequence[int], _is_last: bool) -> None:
-        """Write goodput and badput of the last so many seconds; nothing where nothing happened."""
-        self._read()
-        now_s = utc_now().timestamp()
-        for window_s in windows_s:
-            rows = self._job.table.rows((now_s - window_s, now_s))
-            with suppress(CompatError):
-                account = window_of(rows, elastic=self._elastic)
-                self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
-        self._board.flush()
-
-    def deviations(self, is_last: bool) -> None:
-        """Write how far each new step is from the ideal one; not too many while somebody waits."""
-        rows = self._read()
-        count = len(step_times(rows.steps, rows.times_s)[0])
-        if count == self._told:
-            return
-        _, numbers, distances_s = deviations_s(rows, self.ideal_step_time_s)
-        if is_last and (left_out := count - self._told - MOST_AT_ONCE) > 0:
-            tell(f"of {left_out} steps no deviation is written: there is time for the last ones only")
-            self._told += left_out
-        is_awaited = False
-        while self._told < count and not is_awaited:
-            piece = slice(self._told, self._told + MOST_AT_ONCE)
-            for step, deviation_s in zip(numbers[piece].tolist(), distances_s[piece].tolist(), strict=True):
-                self._board.add_scalar("step_deviation", deviation_s, step)
+    def upload(self, write: "Callable[[_Scalars], None]") -> None:
+        """Write one thing. Raises ValueError if there is nothing to write yet, and OSError."""
+        with self._turn:
+            write(self)
             self._board.flush()
-            self._told = min(piece.stop, count)
-            is_awaited = self._rest()
 
-    def _read(self) -> Rows:
-        for _ in self._job.read_on():
-            self._rest()
-        return self._job.table.rows()
+    def goodput(self) -> None:
+        """Add goodput of the job so far, its badput by type, and the slices of an elastic one."""
+        events = self._job.events()
+        account = compat_account(events, utc_now().timestamp(), elastic=self._elastic)
+        self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
+        start_s = CompatEvents(events).job_start_s
+        if self.with_slices and start_s is not None:
+            slices = slice_efficiency(self._job.slices(), start_s, start_s + account.total_s)
+            for name, share in dict[str, float](**slices).items():
+                self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
+
+    def rolling(self, windows_s: Sequence[int]) -> None:
+        """Add goodput and badput of the last so many seconds; nothing where nothing happened."""
+        events, now_s = self._job.events(), utc_now().timestamp()
+        for window_s in windows_s:
+            with suppress(CompatError):
+                account = compat_window(events, now_s - window_s, now_s, elastic=self._elastic)
+                self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
+
+    def deviations(self) -> None:
+        """Add how far each step is from the ideal one, those that were not written yet."""
+        _, found_s = step_deviations(CompatEvents(self._job.events()), self.ideal_step_time_s)
+        for step, deviation_s in list(found_s.items())[self._told :]:
+            self._board.add_scalar("step_deviation", deviation_s, step)
+        self._board.flush()  # those of a flush that fails are added again
+        self._told = len(found_s)
 
     def _add_goodput(self, tag: str, badput_tag: str, account: CompatAccount, title: str = "") -> None:
         """Add goodput, and badput by type if that has a tag. Titles may have characters that tags may not."""
@@ -130,6 +89,77 @@ class _Scalars:
                 continue
             for part, part_percent in percent.items():
                 add(f"{badput_tag}/{name}/{part.lower()}", part_percent, step, display_name=part.lower())
+
+
+class _Uploader(threading.Thread):
+    """Does `work` every `interval_s` seconds, and once more at its end, if that is wanted.
+
+    A failure is reported, once while it stays the same, and ends nothing. No process waits for the thread.
+    """
+
+    def __init__(self, label: str, work: Callable[[], None], interval_s: float) -> None:
+        super().__init__(name="goodput monitor", daemon=True)
+        self._label, self._work, self._interval_s = label, work, interval_s
+        self._ended = threading.Event()
+        self._once_more = False
+        self._failure = ""
+
+    def run(self) -> None:
+        """Upload until the end."""
+        while not self._ended.wait(self._interval_s):
+            self._upload()
+        if self._once_more:
+            self._upload()
+
+    def end(self, *, once_more: bool, patience_s: float | None) -> None:
+        """Have it end; wait for that so many seconds at most (None: as long as it takes), and say if not."""
+        self._once_more = once_more
+        self._ended.set()
+        if self is not threading.current_thread():  # a finalizer may come at any time
+            self.join(patience_s)
+            if self.is_alive():
+                tell(f"{self._label}: the last update is not done in time and is given up")
+
+    def _upload(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # noqa: BLE001  monitoring never ends a job
+            if (text := f"{self._label}: {error}") != self._failure:
+                tell(text)
+            self._failure = text
+
+
+class _Uploaders:
+    """The uploads that run. All stops together wait `patience_s` at most, and anew after a start.
+
+    A forked child has none of its parent's threads.
+    """
+
+    def __init__(self, patience_s: float | None) -> None:
+        self._patience_s = self._left_s = patience_s
+        self._uploaders: dict[str, _Uploader] = {}
+
+    def is_running(self, name: str) -> bool:
+        return name in self._uploaders and self._uploaders[name].is_alive()
+
+    def start(self, name: str, work: Callable[[], None], interval_s: float) -> None:
+        if interval_s < threading.TIMEOUT_MAX:
+            self._left_s = self._patience_s
+        self._uploaders[name] = _Uploader(name, work, interval_s)
+        self._uploaders[name].start()
+
+    def stop(self, name: str, *, once_more: bool) -> None:
+        """Stop `name`, after one more time if `once_more`."""
+        if not self.is_running(name):
+            return
+        began_s = time.monotonic()
+        self._uploaders.pop(name).end(once_more=once_more, patience_s=self._left_s)
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+
+    def stop_all(self, *, once_more: bool) -> None:
+        for name in list(self._uploaders):
+            self.stop(name, once_more=once_more)
 
 
 class GoodputMonitor:
@@ -166,9 +196,10 @@ class GoodputMonitor:
         self._upload_interval_s = max(upload_interval, _SHORTEST_S)
         self._deviation_interval_s = max(step_deviation_interval_seconds, _SHORTEST_S)
         self._with_deviation = include_step_deviation
-        self._skip_final_flush = skip_final_flush
+        self._once_more = not skip_final_flush
         self._scalars: _Scalars | None = None
-        self._works: dict[str, Work] = {}
+        self._uploaders = _Uploaders(final_flush_timeout_seconds)
+        self._writes: dict[str, Callable[[_Scalars], None]] = {}
         if not monitoring_enabled:
             return
         options = gcp_options or GCPOptions()
@@ -177,14 +208,11 @@ class GoodputMonitor:
         if (board := _tensorboard(str(tensorboard_dir))) is None:
             return
         job = CompatJob(LocalLog(logger_name), job_name, max_logs_retention_period)
-        # nothing that it runs knows the monitor, or that would never be collected and stopped
-        self._uploads = Uploads(final_flush_timeout_seconds)
-        self._scalars = _Scalars(
-            job, board, self._uploads.rest, with_badput=include_badput_breakdown, elastic=self._elastic
-        )
+        self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
         self._scalars.ideal_step_time_s = configured_ideal_step_time
-        self._works = {_GOODPUT: self._scalars.goodput, _DEVIATION: self._scalars.deviations}
-        weakref.finalize(self, self._uploads.stop_all, once_more=not skip_final_flush)
+        self._writes = {_GOODPUT: _Scalars.goodput, _DEVIATION: _Scalars.deviations}
+        # nothing that it runs knows the monitor, or that would never be collected and stopped
+        weakref.finalize(self, self._uploaders.stop_all, once_more=self._once_more)
 
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
@@ -208,36 +236,34 @@ class GoodputMonitor:
 
         To TensorBoard: the peer sends them to Google Cloud Monitoring only.
         """
-        if self._scalars is not None:
-            self._works[_ROLLING] = partial(self._scalars.rolling, tuple(rolling_windows_seconds))
+        # without a start there are no windows to write
+        self._writes[_ROLLING] = partial(_Scalars.rolling, windows_s=tuple(rolling_windows_seconds))
         self._start(_ROLLING, self._upload_interval_s)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write them a last time and stop. Without a start there are no windows to write."""
-        self._works.pop(_ROLLING, None)
+        """Write them a last time and stop."""
         self._stop(_ROLLING, skip_final_flush)
 
-    def start_goodput_interval_uploader(self, window_size_seconds: int) -> None:
-        """Start one rolling window, as earlier versions of the peer call it."""
-        self.start_rolling_window_goodput_uploader([window_size_seconds])
-
-    def stop_goodput_interval_uploader(self) -> None:
-        """Stop it."""
-        self.stop_rolling_window_goodput_uploader()
-
     def _start(self, name: str, interval_s: float) -> None:
-        work = self._works.get(name)
-        if work is not None and not self._uploads.start(name, work, interval_s):
+        if self._scalars is None:
+            return
+        if self._uploaders.is_running(name):
             tell(f"the {name} runs already")
+        else:
+            self._uploaders.start(name, partial(self._scalars.upload, self._writes[name]), interval_s)
 
     def _stop(self, name: str, skip_final_flush: bool | None) -> None:
-        if self._works:
-            skip = self._skip_final_flush if skip_final_flush is None else skip_final_flush
-            self._uploads.stop(name, self._works.get(name), once_more=not skip)
+        once_more = self._once_more if skip_final_flush is None else not skip_final_flush
+        if once_more and name in self._writes and not self._uploaders.is_running(name):
+            self._start(name, threading.TIMEOUT_MAX)
+        self._uploaders.stop(name, once_more=once_more)
 
 
 class ElasticGoodputMonitor(GoodputMonitor):
-    """A monitor for an elastic job; `include_slice_efficiency` adds how many of its slices work."""
+    """A monitor for an elastic job; `include_slice_efficiency` adds how many of its slices work.
+
+    What a monitor takes beside these is taken by name.
+    """
 
     _elastic: ClassVar[bool] = True
 
@@ -251,14 +277,7 @@ class ElasticGoodputMonitor(GoodputMonitor):
         include_badput_breakdown: bool = False,
         include_step_deviation: bool = False,
         include_slice_efficiency: bool = False,
-        configured_ideal_step_time: float | None = None,
-        step_deviation_interval_seconds: float = 10,
-        gcp_options: GCPOptions | None = None,
-        skip_final_flush: bool = False,
-        final_flush_timeout_seconds: float | None = 1.0,
-        gcs_sync_interval_seconds: int = 3600,  # noqa: ARG002
-        cache_dir: str = "/tmp",  # noqa: S108, ARG002
-        max_logs_retention_period: dt.timedelta | float | None = None,
+        **others: Any,
     ) -> None:
         super().__init__(
             job_name,
@@ -268,12 +287,7 @@ class ElasticGoodputMonitor(GoodputMonitor):
             monitoring_enabled,
             include_badput_breakdown=include_badput_breakdown,
             include_step_deviation=include_step_deviation,
-            configured_ideal_step_time=configured_ideal_step_time,
-            step_deviation_interval_seconds=step_deviation_interval_seconds,
-            gcp_options=gcp_options,
-            skip_final_flush=skip_final_flush,
-            final_flush_timeout_seconds=final_flush_timeout_seconds,
-            max_logs_retention_period=max_logs_retention_period,
+            **others,
         )
         if self._scalars is not None:
             self._scalars.with_slices = include_slice_efficiency

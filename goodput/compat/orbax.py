@@ -9,7 +9,7 @@ nobody reports them, and their time counts as productive or other.
 
 from dataclasses import dataclass
 
-from .peer.store import Entry, LocalLog
+from .store import Entry, LocalLog
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,6 @@ from .claims import Flags, Longs, is_changed
 from .facts import Facts
 from .times import NEVER
 
-_COUNTED_ON = 4
-"""So many steps must follow each other, each time, before a number without a name is believed to go back."""
-PENDING = 4
-"""The last so many steps without a name may still turn out to go back."""
-
 
 class Rollbacks(NamedTuple):
     """Runs, streams (twice the writer, and the table of steps) and times of steps that go back."""
@@ -61,34 +56,19 @@ def named_rollbacks(who: Longs, run: Longs, number: Longs) -> Flags:
     return back
 
 
-def nameless_rollbacks(number: Longs, run: Longs, first: int = 1, highest: int = -NEVER) -> Longs:
-    """Return indices of the steps, from `first` on, with which the only writer without a name goes back.
+def nameless_rollbacks(number: Longs, run: Longs) -> Flags:
+    """Return which steps, by the only writer without a name, in order of time, go back.
 
-    Of numbers that several may report without a name, one must lie at least two below the highest of its
-    attempt, which must be the last one, and the steps before it and behind it must each count on. The attempt
-    began with the first of them, or before it, with a `highest` number there.
+    Several may report without a name, in turns. So one goes back that lies at least two below the one before
+    it, if the two behind it count on by the stride by which the one before it did, unless that is the first.
     """
-    down = np.flatnonzero(number[first:] < number[first - 1 : -1]) + first
-    down = down[down + 2 < len(number)]
     stride = np.diff(number)
-    down = down[(stride[down] > 0) & (stride[down] == stride[down + 1])]
-    found: list[int] = []
-    low = upto = 0
-    for at in down.tolist():
-        begins = int(np.searchsorted(run, run[at]))
-        if begins > low:
-            low, upto, highest = begins, begins, -NEVER
-        highest = max(highest, int(number[upto:at].max(initial=-NEVER)))
-        upto = at
-        count = min(highest - int(number[at]), _COUNTED_ON)
-        last, early = at + count, max(low, at - 1 - count)
-        if count < 2 or number[at - 1] != highest or last >= len(number):  # noqa: PLR2004 - by two at least
-            continue
-        counts_on = _counts_on(stride[early : at - 1]) and _counts_on(stride[at:last])
-        if counts_on and run[last] == run[at]:
-            found.append(at)
-            low, highest = at, -NEVER
-    return np.array(found, np.int64)
+    back: Flags = np.zeros(len(number), np.bool_)
+    counts_on = (stride[1:-1] > 0) & (stride[1:-1] == stride[2:])
+    counted_on = is_changed(run)[:-3]
+    counted_on[1:] |= stride[:-3] == stride[2:-1]
+    back[1:-2] = (stride[:-2] < -1) & counts_on & counted_on & (run[3:] == run[:-3])
+    return back
 
 
 def begins_within(backs: Rollbacks, known_run: int, known: tuple[Longs, Longs]) -> Longs:
@@ -107,7 +87,3 @@ def begins_within(backs: Rollbacks, known_run: int, known: tuple[Longs, Longs]) 
         if run != known_run or nth >= most:
             found[run, nth] = min(time, found.get((run, nth), time))
     return np.array(list(found.values()), np.int64)
-
-
-def _counts_on(stride: Longs) -> bool:
-    return bool((stride > 0).all() and (stride == stride[:1]).all())

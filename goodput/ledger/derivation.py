@@ -12,7 +12,6 @@ import numpy as np
 from .. import buckets
 from ..buckets import Codes
 from .attempts import (
-    PENDING,
     Attempts,
     Rollbacks,
     begins_within,
@@ -40,8 +39,6 @@ from .times import NEVER
 
 _NEIGHBOURS = 6
 """What a step stands for depends on fewer of its writer's before it."""
-_NAMELESS = 10
-"""Whether steps without a name go back depends on fewer before them."""
 _TABLES = (Form.STEP_STARTED, Form.STEP_COMPLETED)
 
 
@@ -58,9 +55,8 @@ class Settled(NamedTuple):
     """What follows from the facts before `at`, beside facts that are kept, as far as later ones depend on it.
 
     The run at that moment lies behind `runs` others. Of each attempt that began there are the least number of
-    its steps (`least`), and the highest that counts (`most`). Steps without a name count on since a time, up
-    to a number (`nameless`, of each table); `steps_made` are millionths. Saves are counted up to the end of
-    the last.
+    its steps (`least`), and the highest that counts (`most`); `steps_made` are millionths. Saves are counted
+    up to the end of the last.
     """
 
     at: int = -NEVER
@@ -71,7 +67,6 @@ class Settled(NamedTuple):
     attempts: Longs = NONE
     least: Longs = np.full(1, NEVER)
     most: Longs = np.full(1, -NEVER)
-    nameless: tuple[tuple[int, int], ...] = ((-NEVER, -NEVER), (-NEVER, -NEVER))
     made: Spans = Spans()
     saves: tuple[int, int] = (0, -NEVER)
 
@@ -161,7 +156,6 @@ class Derived:
             attempts=attempts,
             least=self.attempts.least[: len(attempts) + 1],
             most=self._most(at, len(attempts) + 1),
-            nameless=tuple(self._nameless_at(table, at, run) for table in range(2)),
             made=joined(before.made.plus(where(self._made, early))),
             saves=self._saves_before(at),
         )
@@ -172,30 +166,12 @@ class Derived:
         found, nameless = [], []
         for index, (table, run) in enumerate(zip(self._tables, self._run_of, strict=True)):
             back = named_rollbacks(table.who, run, table.number)
-            since, highest = self.settled.nameless[index]
-            behind = int(np.searchsorted(table.who, 1))
-            low, known = np.searchsorted(table.time[:behind], (since, self.settled.at)).tolist()
-            its = slice(low, behind)
-            first = max(1, known - PENDING - low)
-            at = low + nameless_rollbacks(table.number[its], run[its], first, highest)
-            back[:behind] = False
-            back[at] = True
-            nameless.append(table.time[at])
+            its = slice(int(np.searchsorted(table.who, 1)))
+            back[its] = nameless_rollbacks(table.number[its], run[its])
+            nameless.append(table.time[its][back[its]])
             back &= table.time >= self.settled.at
             found.append(Rollbacks(run[back], 2 * table.who[back] + index, table.time[back]))
         return joined(found), nameless
-
-    def _nameless_at(self, index: int, at: int, run: int) -> tuple[int, int]:
-        """Return since when steps without a name count on, and their highest number, of what is certain."""
-        table = self._tables[index]
-        is_own = (self._run_of[index] == run) & (table.time < at) & (table.who == 0)
-        time, number = (column[is_own][:-PENDING] for column in (table.time, table.number))
-        since, highest = self.settled.nameless[index] if run == self._at_run else (-NEVER, -NEVER)
-        found = self._nameless[index]
-        final = found[(self.runs.of(found) == run) & (found <= time.max(initial=-NEVER))]
-        if len(final):
-            since, highest = int(final[-1]), -NEVER
-        return since, max(highest, int(number[time >= since].max(initial=-NEVER)))
 
     def _attempt_begins(self) -> Longs:
         known = self.facts.of(Form.WENT_BACK)
@@ -281,7 +257,6 @@ class Derived:
         for table, runs in zip(self._tables, self._run_of, strict=True):
             here = where(table, (table.time < at) & (runs == run))
             parts.append(where(here, last_of_each(here.who, kept)))
-            parts.append(where(here, (here.who == 0) & last_of_each(here.who, _NAMELESS)))
         borders = early.of(Form.BORDER)
         parts.append(
             where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach))

@@ -10,8 +10,9 @@ and the reasons.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .. import buckets
-from ..account import Account, Window
 from ..buckets import BUCKETS, FLUSH_SLOWDOWN, PRODUCTIVE, STEP_SLOWDOWN, TUNING, Codes
 from ..events import GoodputEvent, JobEnded, NodeFailed, OutputCompleted, Recovered
 from ..job_events import JobEvents
@@ -20,8 +21,6 @@ from .times import NS, to_ns
 if TYPE_CHECKING:
     from .derivation import Limits
     from .history import LedgerHistory
-
-__all__ = ["CHARGED", "Account", "Ledger", "Window"]
 
 REMEMBERED = 262_144
 """How many claims a ledger keeps by default: about 25 MB."""
@@ -41,6 +40,48 @@ _RAISED_BY_TRIALS = (
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """What the time from `start_s` to `end_s` (epoch seconds) was spent on; `buckets` sums to `wall_s`."""
+
+    start_s: float
+    end_s: float
+    wall_s: float
+    buckets: dict[str, float]
+
+    @property
+    def goodput(self) -> float:
+        """Productive time as a share of the window, 0 to 1."""
+        return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
+
+    The account begins at `start_s` (epoch seconds). `steps` counts the steps made, each once, however
+    often it was computed. `checkpoints` counts SCR's valid ones; where no output of SCR was reported, the
+    saves with both ends recorded (those that overlap, as of several ranks, are one). `recoveries`
+    counts the datasets that SCR brought back, `node_failures` what its scripts said of nodes.
+    `data_loading_async_s` is no bucket: it ran beside the steps. `skew_s` is how far the clocks of those who
+    report steps are apart: every border between two buckets may be off by so much.
+    """
+
+    wall_s: float
+    buckets: dict[str, float]
+    steps: int = 0
+    checkpoints: int = 0
+    runs: int = 0
+    recoveries: int = 0
+    node_failures: int = 0
+    start_s: float = 0.0
+    data_loading_async_s: float = 0.0
+    skew_s: float = 0.0
+
+    @property
+    def goodput(self) -> float:
+        """Productive time as a share of the wall time, 0 to 1."""
+        return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
 
 
 class Ledger:

@@ -58,11 +58,6 @@ class LineFile:
             lines.popleft()
         self._is_torn = written != 0
 
-    def sync(self) -> None:
-        """Have the file system keep what was written. Raises OSError."""
-        if self._descriptor >= 0 and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
-            os.fsync(self._descriptor)
-
     def close(self) -> None:
         """Close the file; a later write opens it again."""
         if self._descriptor >= 0:

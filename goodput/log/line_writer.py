@@ -22,10 +22,9 @@ _SLICE = 128
 
 
 class _Flush:
-    """Asks the thread to write what was handed over before, and to `sync` it; `done` is set then."""
+    """Asks the thread to write what was handed over before; `done` is set then."""
 
-    def __init__(self, *, sync: bool) -> None:
-        self.sync = sync
+    def __init__(self) -> None:
         self.began_s = time.monotonic()
         self.done = threading.Event()
         self.is_written = False
@@ -106,16 +105,13 @@ class LineWriter:
         if self._thread is None and not self._is_closed:
             self._start()  # the log may be written to: not by the thread that closes, which must not hang
 
-    def flush(self, timeout_s: float = CLOSE_LIMIT_S, *, sync: bool = False) -> bool:
-        """Wait, `timeout_s` at most, until the file has what was put before; return whether it has.
-
-        With `sync`, the file system was asked to keep it, too.
-        """
+    def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
+        """Wait, `timeout_s` at most, until the file has what was put before; return whether it has."""
         if self._is_closed or self._thread is None:
             return not (self._items or self._lines)
         if (left_s := self._left_s(timeout_s)) <= 0:
             return False
-        flush = _Flush(sync=sync)
+        flush = _Flush()
         with self._lock:
             if self._awaited is None or self._awaited.done.is_set():
                 self._awaited = flush
@@ -189,7 +185,7 @@ class LineWriter:
             # in this order: what was put before the end or a flush is among the items
             is_last = self._is_closed
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-            self._drain(at_once=is_last or bool(flushes), sync=any(flush.sync for flush in flushes))
+            self._drain(at_once=is_last or bool(flushes))
             for flush in flushes:
                 flush.is_written = not self._lines
                 flush.done.set()
@@ -205,16 +201,15 @@ class LineWriter:
         if len(self._items) < _SLICE and not (self._flushes or self._is_closed):
             self._bell.acquire(timeout=self._gather_s)
 
-    def _drain(self, *, at_once: bool, sync: bool) -> None:
+    def _drain(self, *, at_once: bool) -> None:
         """Encode and write what is there now, by slices; after an error once a second, or `at_once`."""
         left = len(self._items)
         while True:
             for _ in range(min(left, _SLICE)):
                 self._take(self._items.popleft())
             left = max(0, left - _SLICE)
-            is_asked = at_once and not left
-            if is_asked or not self.error or time.monotonic() >= self._retry_at_s:
-                self._write(sync=is_asked and sync)
+            if (at_once and not left) or not self.error or time.monotonic() >= self._retry_at_s:
+                self._write()
             if not left:
                 return
 
@@ -224,11 +219,9 @@ class LineWriter:
         except Exception:  # noqa: BLE001  whatever is wrong with one: the others are written
             self.lose()
 
-    def _write(self, *, sync: bool) -> None:
+    def _write(self) -> None:
         try:
             self._write_lines()
-            if sync:
-                self._file.sync()
             self.error = ""
         except OSError as error:
             self.error = error.strerror or str(error)

@@ -12,6 +12,7 @@ Seconds: TypeAlias = NDArray[np.float64]
 
 _DEVIATIONS = 3.0
 _SIGMAS_PER_MAD = 1.4826
+_PEERS_SHORTEST_S = 1.0
 _REGULAR = 0.9
 _ENOUGH = 3
 
@@ -29,6 +30,20 @@ def ideal_s(times_s: ArrayLike) -> float | None:
     distances_s = np.abs(times - np.median(times))
     reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * np.median(distances_s)
     return float(times[distances_s <= reach_s].mean())
+
+
+def peers_ideal_s(times_s: ArrayLike) -> float | None:
+    """The ideal step time by ml-goodput-measurement's rule, or None when no step counts.
+
+    Steps of less than a second are dropped; of the others the mean of those up to median + 3 MAD.
+    """
+    times = np.asarray(times_s, dtype=np.float64)
+    kept = times[times >= _PEERS_SHORTEST_S]
+    if not kept.size:
+        return None
+    middle_s = np.median(kept)
+    limit_s = middle_s + _DEVIATIONS * np.median(np.abs(kept - middle_s))
+    return float(kept[kept <= limit_s].mean())
 
 
 def usual_stride(counts: ArrayLike) -> int:

@@ -8,11 +8,9 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compat.peer.step_times import ideal_step_time_s, step_times_s
-from ..job_events import JobEvents
+from ..job_events import JobEvents, are_synthetic
 from ..ledger.claims import is_changed
-from ..synthetic_steps import are_synthetic
-from .estimators import Seconds, ideal_s
+from .estimators import Seconds, ideal_s, peers_ideal_s
 from .table import StepRows, StepTable, step_table
 from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
@@ -28,8 +26,8 @@ def step_summary(
 ) -> StepSummary | None:
     """The step times in `events`, or those of the steps that began in `window` (epoch seconds).
 
-    None when no step is known to have ended, and of an application without any (:mod:`..synthetic_steps`).
-    `by_number` is as in :func:`.table.step_table`.
+    None when no step is known to have ended, and of an application without any
+    (:func:`..job_events.are_synthetic`). `by_number` is as in :func:`.table.step_table`.
     """
     if are_synthetic(events):
         return None
@@ -67,9 +65,18 @@ def summary_of(
 
 
 def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple[float | None, str]:
-    """The ideal step time that ml-goodput-measurement would give, or why it gives none."""
-    times_s = step_times_s(events, window)
-    if (ideal := ideal_step_time_s(times_s)) is not None:
+    """The ideal step time that ml-goodput-measurement would give, or why it gives none.
+
+    For it a step lasts until the next one, if that has the next number, whoever reports them.
+    """
+    columns = [(each.numbers, each.times_s) for each in events.step_starts.values()]
+    columns += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
+    numbers, starts_s = (np.concatenate(column) for column in zip(*columns, strict=True))
+    order = np.argsort(starts_s, kind="stable")
+    if window is not None:
+        order = order[(window[0] <= starts_s[order]) & (starts_s[order] < window[1])]
+    times_s = np.diff(starts_s[order])[np.diff(numbers[order]) == 1]
+    if (ideal := peers_ideal_s(times_s)) is not None:
         return ideal, ""
     if len(times_s):
         return None, "it leaves out steps that last less than a second"

@@ -144,7 +144,7 @@ def _attempts(name: str, runs_s: Seconds, numbers: "array[int]", *times: "array[
     if not name and back.any():  # ranks in turns are no going back: the ledger's rule says what is
         time, back[:] = nanoseconds(start_s), False
         once = np.flatnonzero(is_changed(time, number))
-        back[once[nameless_rollbacks(number[once], run[once])]] = True
+        back[once] = nameless_rollbacks(number[once], run[once])
     attempt = np.zeros(len(run), np.int64)
     if back.any():
         new_run = is_changed(run)

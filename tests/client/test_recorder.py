@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.recorder import Recorder, epoch_seconds
-from scrtune.goodput.compat.peer.peer_names import PeerNames
+from scrtune.goodput.compat.recorder_names import PeerNames
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.account import Window
 from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.goodput.ledger.ledger import Window
 from scrtune.goodput.report import placed_slowdown
 
 LENGTH_S = 10.0

@@ -16,21 +16,12 @@ NS = 1_000_000_000
 
 def going_back(told: list[tuple[float, int]]) -> Iterator[float]:
     """When the steps of one run, of writers without a name, went back and counted on."""
-    attempt = 0
-    for at in range(1, len(told)):
-        numbers = [number for _, number in told[attempt:at]]
-        gap = min(max(numbers) - told[at][1], 4)
-        if gap < 2 or numbers[-1] != max(numbers) or at + gap >= len(told):
-            continue
-        on = [number for _, number in told[at : at + gap + 1]]
-        if counts_on(on) and counts_on(numbers[-gap - 1 :]):
+    for at in range(1, len(told) - 2):
+        before, number, second, third = (number for _, number in told[at - 1 : at + 3])
+        stride = second - number
+        counted_on = at == 1 or before - told[at - 2][1] == stride
+        if number < before - 1 and third - second == stride > 0 and counted_on:
             yield told[at][0]
-            attempt = at
-
-
-def counts_on(numbers: list[int]) -> bool:
-    strides = {later - number for number, later in pairwise(numbers)}
-    return len(strides) < 2 and all(stride > 0 for stride in strides)
 
 
 def defined(log: list[GoodputEvent]) -> dict[str, int]:

@@ -13,8 +13,8 @@ from tensorboardX.record_writer import masked_crc32c
 
 from scrtune.daemon import views
 from scrtune.daemon.monitor.snapshot import Snapshot
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import Interval, JobEnded, JobStarted, OutputCompleted, StepCompleted
+from scrtune.goodput.ledger.ledger import Account
 from scrtune.intents.events import Event
 from scrtune.intents.pipeline import Pipeline
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import GoodputEvent
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Account, Ledger
 from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.validation import span
 

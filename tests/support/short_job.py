@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -14,7 +13,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Account, Ledger
 
 T0 = 1_700_000_000.0
 

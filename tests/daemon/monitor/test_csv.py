@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from scrtune.daemon.monitor.csv import CsvRows
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import JobEnded
+from scrtune.goodput.ledger.ledger import Account
 
 from ...support.monitored_job import BEGUN_S, feed, job, last_scalars, rows_in, snapshot
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.peer.job import CompatJob, events_of
-from scrtune.goodput.compat.peer.store import LocalLog
+from scrtune.goodput.compat.store import CompatJob, LocalLog, log_of
 from scrtune.goodput.events import JobEnded, StepStarted
 
-from ...support.list_store import ListStore
+from ...support.list_logger import ListLogger
 
 
 @pytest.fixture(autouse=True)
@@ -55,16 +54,17 @@ keys = st.sampled_from(
 )
 def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[dict[str, Any]]) -> None:
     good = {"job_name": "j", "step_count": 3, "step_start_time": 5.0}
-    job = CompatJob(ListStore([*entries, good]), "")
-    rows = job.rows()
-    assert (rows.steps[-1], rows.times_s[-1]) == (3, 5.0)
-    assert job.unread <= len(entries)
+    events = CompatJob(log_of(ListLogger([*entries, good]), ""), "").events()
+    assert events[-1] == StepStarted(step=3, time_s=5.0)
 
 
 @pytest.mark.parametrize("step_count", [3, 3.0])
 def test_all_that_an_entry_tells_counts(step_count: float) -> None:
     entry = {"job_name": "j", "step_count": step_count, "step_start_time": 5.0, "job_end_time": 6}
-    assert events_of(entry) == [StepStarted(step=3, time_s=5.0), JobEnded(time_s=6.0)]
+    assert CompatJob(log_of(ListLogger([entry]), ""), "j").events() == [
+        StepStarted(step=3, time_s=5.0),
+        JobEnded(time_s=6.0),
+    ]
 
 
 def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
@@ -96,30 +96,14 @@ def test_that_a_part_of_the_log_is_not_understood_is_reported_once(caplog: pytes
     )
 
 
-def test_a_name_with_bytes_that_no_text_has_is_recorded_and_found() -> None:
-    """As the environment's undecodable bytes come into Python; a job must not end because of its name."""
-    recorder = goodput.GoodputRecorder("a\udcff", "log", True)
-    recorder.record_job_start_time(0.0)
-    recorder.record_step_start_time(0, 0.0)
-    recorder.record_custom_badput_event_start_time(1.0, "eval\udcff")
-    recorder.record_custom_badput_event_end_time(3.0, "eval\udcff")
-    recorder.record_step_start_time(1, 10.0)
-    recorder.record_job_end_time(10.0)
-    calculator = goodput.GoodputCalculator("a\udcff", "log")
-    assert calculator.get_job_goodput(include_badput_breakdown=True)[0] == 80.0
-    spent_s = calculator.get_job_goodput_details()["badput_time"][BadputType.CUSTOM_BADPUT_EVENTS]
-    assert spent_s == {r"EVAL\UDCFF": 2.0}
-
-
 def test_a_calculator_reads_its_own_job_only() -> None:
-    log = LocalLog("shared")
     for job, length_s in (("one", 100), ("other", 200)):
-        recorder = goodput.GoodputRecorder(job, "shared", True, log)
+        recorder = goodput.GoodputRecorder(job, "shared", True)
         start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
         recorder.record_job_start_time(start)
         recorder.record_job_end_time(start + dt.timedelta(seconds=length_s))
     for job, length_s in (("one", 100), ("other", 200)):
-        calculator = goodput.GoodputCalculator(job, "shared", log)
+        calculator = goodput.GoodputCalculator(job, "shared")
         calculator.get_job_goodput()
         assert calculator.get_job_goodput_details()["total_elapsed_time"] == length_s
 
@@ -129,26 +113,25 @@ def test_a_new_process_reads_on_where_the_job_goes_on() -> None:
     start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
 
     def steps(first: int, last: int) -> None:
-        recorder = goodput.GoodputRecorder("job", "log", True, LocalLog("log"))
+        recorder = goodput.GoodputRecorder("job", "log", True)
         for step in range(first, last):
             recorder.record_step_start_time(step, start + dt.timedelta(seconds=2 * step))
 
-    goodput.GoodputRecorder("job", "log", True, LocalLog("log")).record_job_start_time(start)
+    goodput.GoodputRecorder("job", "log", True).record_job_start_time(start)
     steps(0, 5)
-    assert goodput.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 3
+    assert goodput.GoodputCalculator("job", "log").get_job_goodput()[2] == 3
     steps(5, 50)
-    assert goodput.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 48
+    assert goodput.GoodputCalculator("job", "log").get_job_goodput()[2] == 48
 
 
 def test_what_is_older_than_the_retention_period_is_left_out() -> None:
-    log = LocalLog("log")
-    recorder = goodput.GoodputRecorder("job", "log", True, log)
+    recorder = goodput.GoodputRecorder("job", "log", True)
     now = dt.datetime.now(dt.timezone.utc)
     recorder.record_job_start_time(now - dt.timedelta(days=30))
     recorder.record_job_start_time(now - dt.timedelta(days=1))
     recorder.record_job_end_time(now)
     for week in (dt.timedelta(days=7), 7 * 24 * 60 * 60, 7 * 86_400.0):  # its README says seconds
-        newer = goodput.GoodputCalculator("job", "log", log, max_logs_retention_period=week)
+        newer = goodput.GoodputCalculator("job", "log", max_logs_retention_period=week)
         newer.get_job_goodput()
         assert newer.get_job_goodput_details()["total_elapsed_time"] == pytest.approx(86_400)
 
@@ -161,7 +144,7 @@ def excluding(*spans_s: tuple[float, float]) -> list[tuple[dt.datetime, dt.datet
 
 
 def job_of_100s() -> goodput.GoodputCalculator:
-    store = ListStore([])
+    store = ListLogger([])
     recorder = goodput.GoodputRecorder("job", "log", True, store)
     recorder.record_job_start_time(0.0)
     recorder.record_training_preparation_start_time(0.0)

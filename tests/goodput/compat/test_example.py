@@ -16,7 +16,7 @@ import pytest
 
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.compat import goodput
-from scrtune.goodput.compat.peer.rules import compat_account
+from scrtune.goodput.compat.rules import compat_account
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.readers.jsonl import Log
 

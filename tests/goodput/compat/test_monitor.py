@@ -16,9 +16,7 @@ import pytest
 
 from scrtune.goodput.compat import goodput, goodput_elastic, monitoring, monitoring_elastic
 from scrtune.goodput.compat.goodput_utils import GCPOptions
-from scrtune.goodput.compat.peer.job import CompatJob
-from scrtune.goodput.compat.peer.store import LocalLog
-from scrtune.goodput.compat.peer.uploads import Uploads
+from scrtune.goodput.compat.store import CompatJob, LocalLog
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 
@@ -273,7 +271,7 @@ def test_each_entry_of_the_log_is_read_once() -> None:
     log = CountingLog("log")
     job = CompatJob(log, "job")
     for _ in range(3):
-        job.rows()
+        job.events()
     assert log.count == 16
 
 
@@ -285,90 +283,37 @@ def test_a_start_that_comes_twice_is_reported(scalars: Scalars, caplog: pytest.L
     assert caplog.messages == ["the goodput uploader runs already"]
 
 
-def test_what_was_never_started_is_done_once_by_a_stop() -> None:
-    done: list[bool] = []
-    uploads = Uploads(PATIENCE_S)
-    assert uploads.stop("some uploader", done.append, once_more=True)
-    assert uploads.stop("some uploader", done.append, once_more=False)
-    assert done == [True]
-
-
-def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
-    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(monitoring, "MOST_AT_ONCE", 3)
-    monitor().stop_step_deviation_uploader()
-    assert list(scalars.written["step_deviation"]) == [7, 8, 9]
-    assert caplog.messages == ["of 7 steps no deviation is written: there is time for the last ones only"]
-
-
 # --- the threads
 
 
-def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    tried = threading.Semaphore(0)
-
-    def work(_is_last: bool) -> None:
-        tried.release()
-        raise OSError("the disk is full")
-
-    uploads = Uploads(PATIENCE_S)
-    with caplog.at_level(logging.WARNING):
-        assert uploads.start("some uploader", work, 0.001)
-        for _ in range(5):
-            assert tried.acquire(timeout=PATIENCE_S)
-        assert uploads.stop("some uploader", once_more=False)
-    assert caplog.messages == ["some uploader: the disk is full"]
-
-
-def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptureFixture) -> None:
-    released = threading.Event()
-
-    def hangs(_is_last: bool) -> None:
-        released.wait(PATIENCE_S)
-
-    uploads = Uploads(patience_s=0.05)
-    names = [f"uploader {number}" for number in range(3)]
-    for name in names:
-        assert uploads.start(name, hangs, 3600)
-    with caplog.at_level(logging.WARNING):
-        assert not uploads.stop(names[0], once_more=True)
-        # no time is left for the others
-        assert not uploads.stop(names[1], once_more=True)
-        uploads.stop_all(once_more=True)
-    assert len(caplog.messages) == 3
-    assert all("is given up" in message for message in caplog.messages)
-    released.set()
-
-
-def test_who_works_rests_no_more_when_somebody_waits() -> None:
-    uploads = Uploads(PATIENCE_S)
-    begun = threading.Event()
-
-    def work(_is_last: bool) -> None:
-        begun.set()
-        for _ in range(50_000):  # with rests, minutes
-            uploads.rest()
-
-    assert uploads.start("busy", work, 0.001)
-    assert begun.wait(PATIENCE_S)
-    assert uploads.stop("busy", once_more=False)
-
-
-def test_who_stops_from_an_uploaders_own_thread_does_not_wait_for_itself(
-    caplog: pytest.LogCaptureFixture,
+def test_a_failure_is_reported_once_and_ends_nothing(
+    tmp_path: Path, scalars: Scalars, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A monitor that nobody holds any more may be collected there."""
-    stopped = threading.Event()
-    uploads = Uploads(PATIENCE_S)
+    scalars.board.touch()  # a file where a directory should be made
+    watched = monitor()
+    watched.start_goodput_uploader()
+    for _ in range(2):
+        watched.start_step_deviation_uploader()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not caplog.messages:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+    scalars.board.unlink()
+    scalars.until("goodput/goodput")
+    watched.stop_goodput_uploader()
+    (said,) = caplog.messages
+    assert said.startswith("goodput uploader: ")
 
-    def work(_is_last: bool) -> None:
-        uploads.stop_all(once_more=False)
-        stopped.set()
 
-    assert uploads.start("some uploader", work, 0.001)
-    assert stopped.wait(PATIENCE_S)
-    assert caplog.messages == []
+def test_a_stop_waits_no_longer_than_it_may(
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    released = threading.Event()
+    monkeypatch.setattr(CompatJob, "events", lambda _: released.wait(PATIENCE_S) and [])
+    watched = monitor(final_flush_timeout_seconds=0.05)
+    watched.stop_goodput_uploader()
+    assert caplog.messages == ["goodput uploader: the last update is not done in time and is given up"]
+    released.set()
 
 
 def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Where steps go back within a run, by the rule as it is written."""
 
-from itertools import pairwise
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +20,7 @@ def rollbacks(steps: list[int], *, named: bool) -> list[int]:
     run = (time >= RUN_BEGINS).astype(np.int64)
     if named:
         return np.flatnonzero(named_rollbacks(np.ones_like(time), run, number)).tolist()
-    return nameless_rollbacks(number, run).tolist()
+    return np.flatnonzero(nameless_rollbacks(number, run)).tolist()
 
 
 @given(numbers, st.booleans())
@@ -33,26 +31,12 @@ def test_steps_go_back_where_the_rule_says(steps: list[int], named: bool) -> Non
 
 
 def backs(run: list[int], *, named: bool) -> list[int]:
-    found, attempt = [], 0
-    for at in range(1, len(run)):
-        if named:
-            goes_back = run[at] <= run[at - 1]
-        else:
-            count = min(max(run[attempt:at]) - run[at], 4)
-            before, behind = run[max(attempt, at - 1 - count) : at], run[at : at + count + 1]
-            goes_back = (
-                count >= 2
-                and run[at - 1] == max(run[attempt:at])
-                and len(behind) == count + 1
-                and counts_on(before)
-                and counts_on(behind)
-            )
-        if goes_back:
-            found.append(at)
-            attempt = at
-    return found
-
-
-def counts_on(part: list[int]) -> bool:
-    strides = {b - a for a, b in pairwise(part)}
-    return len(strides) <= 1 and min(strides, default=1) > 0
+    if named:
+        return [at for at in range(1, len(run)) if run[at] <= run[at - 1]]
+    four = zip(run, run[1:], run[2:], run[3:], strict=False)
+    return [
+        at
+        for at, (before, first, second, third) in enumerate(four, 1)
+        if first < before - 1 and second > first and third - second == second - first
+        if at == 1 or before - run[at - 2] == second - first
+    ]

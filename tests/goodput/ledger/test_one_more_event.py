@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pytest
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     JobStarted,
@@ -18,7 +17,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Account, Ledger
 
 T0 = 1_700_000_000.0
 

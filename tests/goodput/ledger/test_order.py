@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
@@ -33,7 +32,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.derivation import Limits
-from scrtune.goodput.ledger.ledger import CHARGED, Ledger
+from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
 
 from ...support.defined_account import defined
 

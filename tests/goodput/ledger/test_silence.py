@@ -2,7 +2,6 @@
 
 from itertools import permutations
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     AllocationEnded,
     FlushCompleted,
@@ -14,7 +13,7 @@ from scrtune.goodput.events import (
     SlicesObserved,
     StepCompleted,
 )
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Account, Ledger
 
 T0 = 1_700_000_000.0
 STARTED = JobStarted(time_s=T0)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.account import Window
 from scrtune.goodput.buckets import FLUSH_SLOWDOWN
 from scrtune.goodput.events import (
     GoodputEvent,
@@ -20,7 +19,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.ledger.derivation import Limits
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Ledger, Window
 
 T0 = 1_700_000_000.0
 

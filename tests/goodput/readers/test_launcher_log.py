@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -14,7 +13,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.interval.failures import failures_of
 from scrtune.goodput.job_events import JobEvents
-from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Account, Ledger
 from scrtune.goodput.readers.jsonl import JobLog
 from scrtune.goodput.readers.launcher_log import (
     EstimatedLoss,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.peer.job import events_of
-from scrtune.goodput.compat.peer.rules import compat_account
+from scrtune.goodput.compat.rules import compat_account
+from scrtune.goodput.compat.store import CompatJob, log_of
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -23,8 +23,8 @@ from scrtune.goodput.events import (
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.readers.detect import detect
 from scrtune.goodput.readers.jsonl import Log
-from scrtune.goodput.readers.ml_goodput import NotUnderstoodError
 
+from ...support.list_logger import ListLogger
 from ...support.read_logs import as_text, events, happenings, peer, read
 
 
@@ -130,14 +130,8 @@ def test_the_primer_as_dense_steps_is_what_the_facts_say_of_the_peer() -> None:
 @given(st.lists(happenings, max_size=30))
 def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
-    log, found, unread = read(*entries), JobEvents(), 0
-    for entry in entries:
-        try:
-            found.extend(events_of(entry))
-        except NotUnderstoodError:
-            unread += 1
-    assert list(found) == list(log.jobs["run-1"].events)
-    assert unread == log.garbage
+    found = JobEvents(CompatJob(log_of(ListLogger(entries), ""), "run-1").events())
+    assert list(found) == list(read(*entries).jobs["run-1"].events)
 
 
 def test_a_save_in_two_places_is_two_and_what_several_hosts_say_of_one_is_its_mean() -> None:

@@ -6,16 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.compat.peer.step_times import ideal_step_time_s
-from scrtune.goodput.steps.estimators import ideal_s
+from scrtune.goodput.steps.estimators import ideal_s, peers_ideal_s
 
 
 def test_the_peers_estimator_drops_what_is_below_a_second_and_what_is_far_above() -> None:
-    assert ideal_step_time_s([2.0, 2.0, 2.5, 3.0, 60.0, 0.9]) == pytest.approx((2.0 + 2.0 + 2.5 + 3.0) / 4)
+    assert peers_ideal_s([2.0, 2.0, 2.5, 3.0, 60.0, 0.9]) == pytest.approx((2.0 + 2.0 + 2.5 + 3.0) / 4)
 
 
 def test_the_peers_estimator_has_no_answer_for_short_steps_and_ours_has() -> None:
-    assert ideal_step_time_s([0.5] * 100) is None
+    assert peers_ideal_s([0.5] * 100) is None
     assert ideal_s([0.5] * 100) == 0.5
     assert ideal_s([]) is None
 

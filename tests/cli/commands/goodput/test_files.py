@@ -18,7 +18,6 @@ from scrtune.client.scr_log.log import parse_line
 from scrtune.client.scr_log.standalone import by_job
 from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.compat.goodput import GoodputRecorder
-from scrtune.goodput.compat.peer.store import LocalLog
 from scrtune.goodput.events import (
     JobEnded,
     JobStarted,
@@ -125,14 +124,13 @@ def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(
     recorder.ended("cooling", at=begun_s + 25)
     recorder.job_ended(0, at=begun_s + 30)
     recorder.close()
-    log = LocalLog("c")
-    peer = GoodputRecorder("c", "c", logging_enabled=True, cloud_logger=log)
+    peer = GoodputRecorder("c", "c", logging_enabled=True)
     peer.record_job_start_time(MOMENT)
     peer.record_step_start_time(0, MOMENT + 10 * SECOND)
     peer.record_step_start_time(1, MOMENT + 20 * SECOND)
     peer.record_job_end_time(MOMENT + 30 * SECOND)
     peer.flush()
-    ours, theirs = view(tmp_path / "r.jsonl", log.path)["jobs"][::-1]
+    ours, theirs = view(tmp_path / "r.jsonl", tmp_path / "c.jsonl")["jobs"][::-1]
     assert (ours["job_name"], theirs["job_name"]) == ("r", "c")
     assert spent(ours) == {"productive": 27.0, "custom:cooling": 3.0}
     assert spent(theirs) == {"startup": 10.0, "productive": 20.0}

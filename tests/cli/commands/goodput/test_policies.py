@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.goodput.compat.peer.differences import Difference, differences
-from scrtune.goodput.compat.peer.rules import CompatError, compat_account
+from scrtune.goodput.compat.differences import Difference, differences
+from scrtune.goodput.compat.rules import CompatError, compat_account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,

@@ -4,45 +4,25 @@ Names and signatures are those of `GoodputRecorder` and `ElasticGoodputRecorder`
 one without a zone is local (`datetime.timestamp`).
 """
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import datetime
 
-from ...readers.ml_goodput import elastic_wait_kind
+from ..readers.ml_goodput import elastic_wait_kind
 
 Moment = datetime | float | None
 """A time as a caller has it: a datetime, epoch seconds, or None for now."""
 
 
-class PeerNames(ABC):
-    """Needs seven methods, and gives those of the peer's two recorders."""
+class PeerNames:
+    """Needs seven methods, as :class:`~.client.recorder.Recorder` has them, and gives the peer's."""
 
-    @abstractmethod
-    def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
-        """Record that the job's processes are up."""
-
-    @abstractmethod
-    def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
-        """Record that the job ended by itself."""
-
-    @abstractmethod
-    def step_started(self, step: int, at: Moment = None) -> None:
-        """Record the start of a step of the main loop."""
-
-    @abstractmethod
-    def started(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """Record the start of an interval."""
-
-    @abstractmethod
-    def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """Record the end of the interval of that kind and name."""
-
-    @abstractmethod
-    def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
-        """Record that a checkpoint of that step was written to `directory`, or read from it."""
-
-    @abstractmethod
-    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
-        """Record how many slices work, are asked for, and could be had."""
+    job_started: Callable[..., None]
+    job_ended: Callable[..., None]
+    step_started: Callable[..., None]
+    started: Callable[..., None]
+    ended: Callable[..., None]
+    checkpointed: Callable[..., None]
+    slices: Callable[..., None]
 
     def custom_name(self, event_type: str) -> str:
         """Return the name that a custom event is recorded under: in upper case, as the peer counts it."""
@@ -60,7 +40,7 @@ class PeerNames(ABC):
         """Record the start of `step`; it lasts until what is recorded next."""
         self.step_started(step, start_time)
 
-    def record_checkpoint_progress(self, step: int, checkpoint_start_time: Moment) -> None:  # noqa: B027
+    def record_checkpoint_progress(self, step: int, checkpoint_start_time: Moment) -> None:
         """Do nothing, as the peer: which steps were for nothing shows when they are done again."""
 
     def record_tpu_init_start_time(self, start_time: Moment = None) -> None:

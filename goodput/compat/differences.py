@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ...buckets import FETCH, PRODUCTIVE, REBUILD, RESTORE
-from ..goodput_utils import BadputType
+from ..buckets import FETCH, PRODUCTIVE, REBUILD, RESTORE
+from .goodput_utils import BadputType
 from .rules import CompatAccount
 
 TOTAL = "total"

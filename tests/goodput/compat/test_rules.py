@@ -1,18 +1,19 @@
-"""Accounts by the peer's rules, over events in columns."""
+"""Accounts by the peer's rules, over events."""
 
-import contextlib
 from itertools import pairwise
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat.goodput_utils import BadputType
-from scrtune.goodput.compat.peer.columns import window_of
-from scrtune.goodput.compat.peer.job import CompatJob, events_of
-from scrtune.goodput.compat.peer.rules import CompatAccount, CompatError, compat_account, compat_window
-from scrtune.goodput.compat.peer.step_times import step_times_s
+from scrtune.goodput.compat.rules import (
+    CompatAccount,
+    CompatError,
+    CompatEvents,
+    compat_account,
+    compat_window,
+)
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -28,10 +29,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.job_events import JobEvents
-from scrtune.goodput.readers.ml_goodput import NotUnderstoodError
 from scrtune.goodput.validation import span
-
-from ....support.list_store import ListStore
 
 
 def test_a_job_accounts_for_its_parts() -> None:
@@ -121,7 +119,7 @@ def test_any_events_give_an_account_or_say_why_not(
 def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     starts: list[float], customs: list[tuple[float, float, str]], in_order: bool
 ) -> None:
-    """Looked up where steps follow each other in time: the same as asking each step about each event."""
+    """Looked up: the same as asking each step about each event."""
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
     account = compat_account(
@@ -140,51 +138,25 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     ]
     found = account.badput_s[BadputType.CUSTOM_BADPUT_EVENTS]
     assert isinstance(found, dict)
-    assert list(found) == list(dict.fromkeys(name for name, _ in expected))
+    assert set(found) == {name for name, _ in expected}
     assert sum(found.values()) == pytest.approx(sum(spent_s for _, spent_s in expected))
 
 
-@given(events_in_any_order, st.lists(st.tuples(times, times), max_size=5))
-def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
-    events: list[GoodputEvent], windows: list[tuple[float, float]]
-) -> None:
-    """Whatever the order of the times: the same events, in their order of arrival."""
-    entries = [msgspec.to_builtins(event) for event in events]
-    understood: list[GoodputEvent] = []
-    for entry in entries:
-        with contextlib.suppress(NotUnderstoodError):
-            understood += events_of(entry)
-    job = CompatJob(ListStore(entries), "")
-    for start_s, end_s in windows:
-        found: list[CompatAccount | None] = []
-        for ask in (
-            lambda: window_of(job.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
-            lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
-        ):
-            try:
-                found.append(ask())
-            except CompatError:
-                found.append(None)
-        assert found[0] == found[1]
-
-
 @given(
-    st.lists(st.builds(StepStarted, step=st.integers(0, 9), time_s=times, writer=names), max_size=40),
-    st.lists(st.builds(StepCompleted, step=st.integers(0, 9), start_s=times, end_s=times), max_size=9),
-    st.one_of(st.none(), st.tuples(times, times)),
+    st.lists(
+        st.builds(StepStarted, step=st.integers(0, 9), time_s=times)
+        | st.builds(StepCompleted, step=st.integers(0, 9), start_s=times, end_s=times),
+        max_size=40,
+    )
 )
 def test_a_step_lasts_until_the_next_number_if_that_comes_next(
-    begun: list[StepStarted], whole: list[StepCompleted], window: tuple[float, float] | None
+    events: list[StepStarted | StepCompleted],
 ) -> None:
-    events = JobEvents([*begun, *whole])
-    told = [event for event in events if isinstance(event, (StepStarted, StepCompleted))]
-    if window is not None:
-        told = [event for event in told if window[0] <= span(event)[0] < window[1]]
     expected: dict[int, float] = {}
-    for one, following in pairwise(told):
+    for one, following in pairwise(events):
         if following.step == one.step + 1:
             expected[one.step] = span(following)[0] - span(one)[0]
-    assert step_times_s(events, window).tolist() == list(expected.values())
+    assert CompatEvents(events).step_times() == expected
 
 
 @given(events_in_any_order, times, st.booleans())

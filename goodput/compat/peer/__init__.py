@@ -1,1 +1,0 @@
-"""The peer's arithmetic, its names and its logs."""

@@ -1,0 +1,495 @@
+"""The rules of ml-goodput-measurement 0.2.3 over our events: the policy ``compat``.
+
+The numbers are that library's, its faults included (`docs/goodput-compat.md` lists them): who compares must
+get what was got before. Events count in their order of arrival, as there, or of their times where that is all
+that is known; the writer of an event does not matter. Times are epoch seconds. Productive time is summed step
+by step from the first to the last, so that the last bit, too, is what the peer has: it decides whether a job
+that did nothing but train has more productive time than time.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
+from math import inf, modf
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from ..events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    RestartCompleted,
+    SlicesObserved,
+    StepCompleted,
+    StepStarted,
+)
+from ..validation import span
+from .goodput_utils import BadputTimes, BadputType, SliceEfficiency
+
+Span: TypeAlias = tuple[float, float]
+
+_ROUNDING_S = 1e-5
+"""Sums of up to millions of steps, each to the microsecond, may be so much too large."""
+_PAIRED = {"device_init": BadputType.TPU_INITIALIZATION, "training_prep": BadputType.TRAINING_PREP}
+_CHECKPOINTS = {
+    "checkpoint_save": BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
+    "checkpoint_restore": BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
+}
+_ELASTIC = {
+    "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
+    "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
+    "elastic_reinit": BadputType.ELASTIC_REINITIALIZATION,
+}
+
+
+class CompatError(ValueError):
+    """These events have no goodput by the peer's rules; the text says what is wrong with them."""
+
+
+class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """What the peer's rules make of a job. Times in seconds.
+
+    `badput_s` need not sum to what `total_s` has left beside `productive_s`: ``DATA_LOADING_ASYNC`` overlaps
+    with steps, and ``OTHER`` is never below 0. `max_productive_step` is the last step that counts,
+    `last_step` the last one that was recorded. `excluded_s` is no part of the total.
+    """
+
+    total_s: float
+    productive_s: float
+    badput_s: BadputTimes
+    max_productive_step: int = 0
+    last_step: int = 0
+    disruptions: int = 0
+    elastic: bool = False
+    excluded_s: float = 0.0
+
+    @property
+    def goodput_percent(self) -> float:
+        """Productive time as percent of the total."""
+        return self.productive_s / self.total_s * 100
+
+    def breakdown(self) -> BadputTimes:
+        """Return badput as percent of the total; what takes the whole of it counts as 0, as it does there."""
+        percent: BadputTimes = {}
+        for badput in BadputType:
+            if badput.name.startswith("ELASTIC") and not self.elastic:
+                continue
+            spent_s = self.badput_s.get(badput, {} if badput is BadputType.CUSTOM_BADPUT_EVENTS else 0.0)
+            if isinstance(spent_s, dict):
+                percent[badput] = {name: self._percent(part_s) for name, part_s in spent_s.items()}
+            else:
+                percent[badput] = self._percent(spent_s)
+        return percent
+
+    def _percent(self, spent_s: float) -> float:
+        return spent_s / self.total_s * 100 if 0 < spent_s < self.total_s else 0.0
+
+
+def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool = False) -> CompatAccount:
+    """Account for a job until its last end, or until `now` (epoch seconds) if it never ended.
+
+    The clock starts at the first :class:`~.events.JobStarted`. With `elastic`, the waits and
+    re-initialisations of an elastic job are badput of their own. Raises :class:`CompatError` where the peer
+    raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
+    """
+    return account_of(CompatEvents(events), now, elastic=elastic)
+
+
+def compat_window(
+    events: Iterable[GoodputEvent], start_s: float, end_s: float, *, elastic: bool = False
+) -> CompatAccount:
+    """Account for the events after `start_s` and up to `end_s` (epoch seconds) as if they were a job's all.
+
+    The total is the time from the first of these events to the last one, not the window's length. Raises
+    :class:`CompatError` if there are no two moments, or more productive time than that.
+    """
+    inside = [event for event in events if start_s < span(event)[0] <= end_s]
+    if not inside:
+        raise CompatError("no events in the window")
+    first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
+    if first_s >= last_s:
+        raise CompatError("the window's first event is not before its last one: no time to account for")
+    return _checked(
+        _Sums(CompatEvents(inside)).account(_whole_us(last_s) - _whole_us(first_s), elastic=elastic)
+    )
+
+
+class _Ended(NamedTuple):
+    """An interval that ended, and the segment of steps that was open then."""
+
+    start_s: float
+    end_s: float
+    name: str
+    segment: int
+
+
+class _Segment:
+    """Steps whose numbers all differ, with when they began, up to where the work went on behind them.
+
+    Until that is known it is their highest number. The `recovery` from the last step is over with the newest
+    start of the job.
+    """
+
+    def __init__(self) -> None:
+        self.steps: dict[int, float] = {}
+        self._resumed: tuple[int, float] | None = None
+
+    def close(self, resumed_at: int, newest_start_s: float) -> None:
+        """Take in that the work goes on at a step that is here already: a disruption."""
+        self._resumed = resumed_at, newest_start_s
+
+    @property
+    def resumed_at(self) -> int:
+        return max(self.steps) if self._resumed is None else self._resumed[0]
+
+    @property
+    def recovery(self) -> Span:
+        return next(reversed(self.steps.values())), -inf if self._resumed is None else self._resumed[1]
+
+
+class CompatEvents:
+    """What events say, in their order: steps in segments, and intervals by kind as they end."""
+
+    def __init__(self, events: Iterable[GoodputEvent]) -> None:
+        self.segments: list[_Segment] = []
+        self.intervals: defaultdict[str, list[_Ended]] = defaultdict(list)
+        self.slices: list[SlicesObserved] = []
+        self.job_start_s: float | None = None
+        self.job_end_s: float | None = None
+        self._newest_start_s = -inf
+        self._open_s: dict[tuple[str, str], float] = {}
+        for event in events:
+            self._take(event)
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are, those that were computed again included."""
+        return sum(len(segment.steps) for segment in self.segments)
+
+    def step_times(self) -> dict[int, float]:
+        """Return how long each step took: until the next one, if that has the next number.
+
+        Of a step that was computed again the last time counts, in the place of the first.
+        """
+        begun = chain.from_iterable(segment.steps.items() for segment in self.segments)
+        return {
+            step: next_s - start_s
+            for (step, start_s), (following, next_s) in pairwise(begun)
+            if following == step + 1
+        }
+
+    def _take(self, event: GoodputEvent) -> None:
+        match event:
+            case StepStarted() | StepCompleted():
+                self._step(event.step, span(event)[0])
+            case IntervalStarted():
+                self._open_s[event.kind, event.name.upper()] = event.time_s
+            case IntervalEnded():  # it ends the start before it
+                start_s = self._open_s.pop((event.kind, event.name.upper()), None)
+                if start_s is not None:
+                    self._interval(event.kind, start_s, event.time_s, event.name)
+            case Interval():
+                self._interval(event.kind, *span(event), event.name)
+            case OutputCompleted(checkpoint=True) | RestartCompleted():
+                is_output = isinstance(event, OutputCompleted)
+                self._interval("checkpoint_save" if is_output else "checkpoint_restore", *span(event))
+            case JobStarted():
+                self._newest_start_s = event.time_s
+                self.job_start_s = event.time_s if self.job_start_s is None else self.job_start_s
+            case JobEnded():
+                self.job_end_s = event.time_s
+            case SlicesObserved():
+                self.slices.append(event)
+
+    def _step(self, step: int, start_s: float) -> None:
+        if not self.segments or step in self.segments[-1].steps:
+            if self.segments:
+                self.segments[-1].close(step, self._newest_start_s)
+            self.segments.append(_Segment())
+        self.segments[-1].steps[step] = start_s
+
+    def _interval(self, kind: str, start_s: float, end_s: float, name: str = "") -> None:
+        segment = max(0, len(self.segments) - 1)
+        self.intervals[kind].append(_Ended(start_s, end_s, name.upper(), segment))
+
+
+def account_of(told: CompatEvents, now: float, *, elastic: bool = False) -> CompatAccount:
+    """Account for a job as :func:`compat_account` does."""
+    if told.job_start_s is None:
+        raise CompatError(
+            "no start of the job among the events: record_job_start_time was not called, or the log or the "
+            "job name is another one"
+        )
+    return _checked(_Sums(told).account(_total_s(told, now), elastic=elastic))
+
+
+def account_without(
+    told: CompatEvents, spans: Iterable[Span], now: float, *, elastic: bool = False
+) -> tuple[CompatAccount, dict[int, float]]:
+    """Account for a job as if the time in `spans` had not been; also what each step took then.
+
+    By the peer's rules, which are others here: saves, restores and elastic waits count as nothing, a custom
+    event also where a step begins in it. The total may be 0, and the productive time above it.
+    """
+    left = _Sums(told, _united(spans))
+    total_s = 0.0 if told.job_start_s is None else max(0.0, _total_s(told, now) - left.excluded_s)
+    return left.account(total_s, elastic=elastic), left.took_s
+
+
+def step_deviations(told: CompatEvents, ideal_s: float | None = None) -> tuple[float, dict[int, float]]:
+    """Return the ideal step time, and how far each step is from it.
+
+    Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
+    """
+    from ..steps.estimators import peers_ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
+
+    took_s = told.step_times()
+    if not took_s:
+        raise CompatError("no step times: no step was followed by the one with the next number")
+    ideal = peers_ideal_s(list(took_s.values())) if ideal_s is None else ideal_s
+    if not ideal:
+        raise CompatError(
+            "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
+        )
+    return ideal, {step: abs(each_s - ideal) for step, each_s in took_s.items()}
+
+
+def slice_efficiency(observed: Iterable[SlicesObserved], start_s: float, end_s: float) -> SliceEfficiency:
+    """Return active and available slices as shares of all: means from `start_s` to `end_s`.
+
+    Before the first observation nothing is active. Empty if there is no observation.
+    """
+    seen = sorted(observed, key=lambda each: each.time_s)
+    if not seen:
+        return {}
+    active = available = 0.0
+    if end_s > start_s:
+        times_s = [*(min(end_s, max(start_s, each.time_s)) for each in seen), end_s]
+        for each, (from_s, until_s) in zip(seen, pairwise(times_s), strict=True):
+            share = (until_s - from_s) / (end_s - start_s) / max(each.total, 1)
+            active += each.active * share
+            available += each.available * share
+    return {"stepping_slice_efficiency": active, "available_slice_efficiency": available}
+
+
+class _Sums:
+    """What the rules make of a job, whole (None), or as if the time in `left_out` had not been."""
+
+    def __init__(self, told: CompatEvents, left_out: Sequence[Span] | None = None) -> None:
+        self._told, self._left_out, self._is_whole = told, left_out or (), left_out is None
+        self._badput_s: BadputTimes = {}
+        self._productive_s = self.excluded_s = 0.0
+        self._max_step = 0
+        self.took_s: dict[int, float] = {}
+        """What the steps that count took, the first one of a segment without its startup."""
+        customs = sorted(each for each in told.intervals["custom"] if each.start_s < each.end_s)
+        self._customs_s = {} if self._is_whole else {each.name: 0.0 for each in customs}
+        for segment in told.segments:
+            self._take_recovery(segment)
+            if self._is_whole:
+                self._max_step = 0
+            if segment.resumed_at or not self._is_whole:  # before work that goes on at step 0 nothing counts
+                self._take_steps(segment, customs)
+        if told.segments and told.job_end_s is not None:  # then the last step counts, too
+            steps = told.segments[-1].steps
+            self._max_step = max(steps)
+            self._productive_s += self._rest_s(steps[self._max_step], told.job_end_s)
+        self._take_loads()
+        self._take_intervals()
+
+    def account(self, total_s: float, *, elastic: bool) -> CompatAccount:
+        """Return the account of a job that took so long."""
+        segments = self._told.segments
+        badput_s = {badput: self._badput_s[badput] for badput in BadputType if badput in self._badput_s}
+        if elastic and self._is_whole:
+            badput_s |= _elastic_s(self._told)
+        return CompatAccount(
+            total_s=total_s,
+            productive_s=self._productive_s,
+            badput_s=_completed(badput_s, self._productive_s, total_s),
+            max_productive_step=self._max_step,
+            last_step=segments[-1].resumed_at if segments else 0,
+            disruptions=max(0, len(segments) - 1),
+            elastic=elastic,
+            excluded_s=self.excluded_s,
+        )
+
+    def _rest_s(self, start_s: float, end_s: float) -> float:
+        """Return how long an interval lasted, without what is left out."""
+        if self._is_whole:
+            return end_s - start_s
+        excluded_s = _overlap_s(start_s, end_s, self._left_out)
+        self.excluded_s += excluded_s
+        return max(0.0, end_s - start_s - excluded_s)
+
+    def _add(self, badput: BadputType, spent_s: float) -> None:
+        known_s = self._badput_s.get(badput, 0.0)
+        self._badput_s[badput] = spent_s + (0.0 if isinstance(known_s, dict) else known_s)
+
+    def _take_recovery(self, segment: _Segment) -> None:
+        start_s, end_s = segment.recovery
+        if start_s < end_s:
+            rest_s = self._rest_s(start_s, end_s)
+            self._add(BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, rest_s)
+
+    def _take_steps(self, segment: _Segment, customs: Sequence[_Ended]) -> None:
+        """Count a segment's steps, what of them was for nothing, and the custom events in them."""
+        wasted_s, resumed_at, took_s = 0.0, segment.resumed_at, dict[int, float]()
+        for (step, start_s), (following, end_s) in pairwise(segment.steps.items()):
+            lasted_s = self._rest_s(start_s, end_s)
+            if following > resumed_at:
+                wasted_s += lasted_s
+            elif following == step + 1:
+                held_s = self._take_customs(start_s, end_s, customs) if customs else 0.0
+                took_s[step] = max(0.0, lasted_s - held_s)
+        self._add(BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
+        if took_s:
+            self._badput_s[BadputType.CUSTOM_BADPUT_EVENTS] = self._customs_s
+            self._take_startup(min(segment.steps), took_s)
+        self._max_step = max(self._max_step, next(reversed(took_s), 0))
+
+    def _take_customs(self, start_s: float, end_s: float, customs: Sequence[_Ended]) -> float:
+        """Count what a step holds of custom events: of a whole job only those that lie wholly inside."""
+        first = bisect_left(customs, (start_s,)) if self._is_whole else 0
+        held_s = 0.0
+        for custom in customs[first : bisect_left(customs, (end_s,))]:
+            if not self._is_whole or custom.end_s <= end_s:
+                inside_s = _overlap_s(start_s, end_s, [custom[:2]])
+                self._customs_s[custom.name] = self._customs_s.get(custom.name, 0.0) + inside_s
+                held_s += inside_s
+        return held_s
+
+    def _take_startup(self, lowest: int, took_s: dict[int, float]) -> None:
+        """Take the program's start off a segment's first step: its excess over the mean of the others."""
+        all_s = startup_s = 0.0
+        for each_s in took_s.values():
+            all_s += each_s
+        others = len(took_s) - (lowest in took_s)
+        if lowest in took_s and others:
+            startup_s = max(0.0, took_s[lowest] - (all_s - took_s[lowest]) / others)
+            took_s[lowest] -= startup_s
+        self._add(BadputType.PROGRAM_STARTUP, startup_s)
+        self._productive_s += all_s - startup_s
+        self.took_s |= took_s
+
+    def _take_loads(self) -> None:
+        """Count loads: the first after a start or disruption is synchronous, and the last before its step."""
+        loads = self._told.intervals["data_loading"]
+        if not loads:
+            return
+        all_s = sync_s = 0.0
+        last = len(self._told.segments) - 1
+        following = [*(each.segment for each in loads[1:]), None]
+        before = -1
+        for load, then in zip(loads, following, strict=True):
+            rest_s = self._rest_s(load.start_s, load.end_s)
+            all_s += rest_s
+            sync_s += rest_s * (load.segment != before)
+            sync_s += rest_s * (load.segment != then and load.segment < last and self._is_whole)
+            before = load.segment
+        self._add(BadputType.DATA_LOADING_SYNC, sync_s)
+        self._add(BadputType.DATA_LOADING_ASYNC, all_s - sync_s)
+
+    def _take_intervals(self) -> None:
+        """Count initialisation and preparation, loads beside the steps, and checkpoints."""
+        intervals = self._told.intervals
+        for kind, badput in _PAIRED.items():
+            self._add(badput, sum((self._rest_s(*each[:2]) for each in intervals[kind]), 0.0))
+        beside_s = _lengths_s(intervals["data_loading_async"]) if self._is_whole else 0.0
+        self._add(BadputType.DATA_LOADING_ASYNC, beside_s)
+        if self._is_whole:
+            for kind, badput in _CHECKPOINTS.items():
+                self._add(badput, _mean_by_name(intervals[kind]))
+            if self._told.segments:  # saves are within steps
+                self._productive_s -= _mean_by_name(intervals["checkpoint_save"])
+
+
+def _elastic_s(told: CompatEvents) -> BadputTimes:
+    """Return waits and re-initialisations, and what has no such in it anew: nothing is counted twice."""
+    found: BadputTimes = {}
+    for kind, badput in _ELASTIC.items():
+        if lasting := [each for each in told.intervals[kind] if each.start_s < each.end_s]:
+            found[badput] = _lengths_s(lasting)
+    again = [each[:2] for each in told.intervals["elastic_reinit"] if each.start_s < each.end_s]
+    for kind, badput in _PAIRED.items():
+        overlap_s = sum(_overlap_s(each.start_s, each.end_s, again) for each in told.intervals[kind])
+        if overlap_s > 0:
+            found[badput] = max(0.0, _lengths_s(told.intervals[kind]) - overlap_s)
+    return found
+
+
+def _mean_by_name(checkpoints: Iterable[_Ended]) -> float:
+    """Sum over checkpoints; what several writers say of the same one is averaged.
+
+    They are recorded as durations there: two epoch times give one back to the microsecond.
+    """
+    durations_s: dict[str, list[float]] = {}
+    for each in checkpoints:
+        durations_s.setdefault(each.name or f"#{len(durations_s)}", []).append(
+            round(each.end_s - each.start_s, 6)
+        )
+    return sum((sum(told_s) / len(told_s) for told_s in durations_s.values()), 0.0)
+
+
+def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> BadputTimes:
+    """Return badput with what is below 0 or above the total as 0, and what is left of the total as OTHER."""
+    possible: BadputTimes = {}
+    known_s = 0.0
+    for badput, spent_s in badput_s.items():
+        parts_s = spent_s if isinstance(spent_s, dict) else {"": spent_s}
+        parts_s = {name: part_s if 0 <= part_s <= total_s else 0.0 for name, part_s in parts_s.items()}
+        possible[badput] = parts_s if isinstance(spent_s, dict) else parts_s[""]
+        known_s += 0.0 if badput is BadputType.DATA_LOADING_ASYNC else sum(parts_s.values())
+    return {**possible, BadputType.OTHER: max(0.0, total_s - productive_s - known_s)}
+
+
+def _total_s(told: CompatEvents, now: float) -> float:
+    end_s = now if told.job_end_s is None else told.job_end_s
+    return _whole_us(end_s) - _whole_us(told.job_start_s or 0.0)
+
+
+def _whole_us(time_s: float) -> float:
+    """Return the time as a datetime would have it."""
+    fraction_s, whole_s = modf(time_s)
+    return (int(whole_s) * 1_000_000 + round(fraction_s * 1e6)) / 1_000_000
+
+
+def _checked(account: CompatAccount) -> CompatAccount:
+    """Return an account that has a goodput."""
+    total_s, productive_s = account.total_s, account.productive_s
+    if total_s == 0:
+        raise CompatError("the job took no time at all: its start and its end are the same moment")
+    if 0 <= productive_s <= total_s:
+        return account
+    why = "steps lie outside the job's time, or are of several writers, or are recorded out of order"
+    if productive_s < 0:
+        why = "saves take more than the steps that count there: those that the next number follows"
+    elif productive_s - total_s < _ROUNDING_S:
+        why = "no more than a rounding error, but that is an error there, too"
+    raise CompatError(f"{productive_s!r} s of productive time in {total_s!r} s: {why}")
+
+
+def _united(spans: Iterable[Span]) -> list[Span]:
+    """Return the spans by time, those that touch as one."""
+    united: list[Span] = []
+    for start_s, end_s in sorted(spans):
+        if united and start_s <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], end_s))
+        else:
+            united.append((start_s, end_s))
+    return united
+
+
+def _lengths_s(intervals: Iterable[_Ended]) -> float:
+    return sum((each.end_s - each.start_s for each in intervals), 0.0)
+
+
+def _overlap_s(start_s: float, end_s: float, spans: Iterable[Span]) -> float:
+    """Return how much of an interval lies in each of the `spans`, summed."""
+    return sum((max(0.0, min(end_s, until_s) - max(start_s, from_s)) for from_s, until_s in spans), 0.0)
