@@ -17,15 +17,20 @@ from .job_events import JobEvents
 
 LEAP = 1 << 19
 """Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
+_DATASET_BITS = 20
 _BEGINS = (JobStarted, RestartCompleted)
 _RESTORE = "checkpoint_restore"
 
 
 def are_synthetic(events: JobEvents) -> bool:
-    """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart."""
+    """Return whether the steps of a job are synthetic.
+
+    Then numbers of a writer in a run lie too far apart, or they begin behind the dataset of a restart.
+    """
     numbers = sorted(number for whole in events.whole_steps.values() for number in whole.numbers)
     if max(map(sub, numbers[1:], numbers), default=0) < LEAP:
-        return False
+        read = {each.dataset for each in events.others if isinstance(each, RestartCompleted) and each.valid}
+        return any(dataset and numbers[:1] == [(dataset << _DATASET_BITS) + 1] for dataset in read)
     last: dict[str, int] = {}
     for event in events:
         if isinstance(event, StepCompleted):
