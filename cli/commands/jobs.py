@@ -68,7 +68,7 @@ def _row(paths: JobPaths) -> JobRow:
 def _jobs_table(rows: Sequence[JobRow]) -> Document:
     if not rows:
         return [["No job of yours runs or ran here; start one with `scrtune run`."]]
-    headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">each", ">goodput")
+    headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">believed cost", ">goodput")
     return [[table(*headings, rows=map(_cells, rows))]]
 
 

@@ -121,9 +121,9 @@ def _same_prefix(paths: JobPaths, held: ExitStack) -> Iterator[str]:
         held.enter_context(hold_prefix(paths.create(), prefix))
         if others := ", ".join(others_in(paths, prefix)):
             yield (
-                f"job {others} runs in the same prefix directory, {prefix}: each overwrites the other's outputs"
-                " of the same names, SCR's records in .scr, and datasets in the cache, and may restart from them."
-                " Start each in a directory of its own, or with an SCR_PREFIX of its own"
+                f"job {others} runs in the same prefix directory, {prefix}: each overwrites the other's"
+                " outputs of the same names, SCR's records in .scr and datasets in the cache, and may restart"
+                " from them. Start each in a directory of its own, or with an SCR_PREFIX of its own"
             )
 
 

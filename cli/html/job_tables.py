@@ -25,7 +25,7 @@ def _seconds(value_s: float) -> str:
 
 def changes(found: Sequence[TunerChange], start_s: float) -> Table:
     """Return a row for each change of the tuner in a job that began at `start_s`."""
-    headings = (">saves", ">so far", ">cost before", ">checkpoints", ">at", ">gen")
+    headings = (">saves", ">so far", ">before", ">checkpoints", ">at", ">gen")
     note = f"{GAINS_NOTE} Times are since the job began."
     rows = (_change(each, start_s) for each in found)
     return table(
@@ -100,10 +100,10 @@ def costs(report: Report) -> Table:
     out_of = f" out of {seen:,}" if seen > count else ""
     tuning = " In the account trials are tuning." if report.account.buckets[TUNING] > 0 else ""
     return table(
-        *("bucket", ">seconds", ">each", ">share"),
+        *("bucket", ">seconds", ">mean", ">share"),
         rows=rows,
         title="What checkpoints cost",
-        note=f"Of {count:,}{out_of}: what they blocked, and what flushes took from the steps.{tuning}",
+        note=f"Measured, of {count:,}{out_of}: blocking, and the slowdown of steps by flushes.{tuning}",
         total=("all", _seconds(total_s), duration_text(total_s / count), "100.0%"),
     )
 

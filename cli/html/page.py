@@ -134,7 +134,7 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         yield ("Steps", f"{counted_steps(account.steps, summary):,}", ideal)
     else:
         yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
-    mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""
+    mean = f"mean cost {duration_text(sum(report.cost_parts.values()) / count)}" if count else ""
     yield ("Checkpoints", f"{account.checkpoints:,}", mean)
     yield ("Disruptions", f"{len(report.disruptions):,}", count_text(account.runs, "run"))
     if changes:

@@ -21,7 +21,7 @@ def hold_prefix(paths: JobPaths, prefix: Path) -> Iterator[None]:
 
 
 def others_in(paths: JobPaths, prefix: Path) -> Iterator[str]:
-    """Yield the other jobs on this host that run in `prefix`; of two that begin at once one finds the other."""
+    """Yield the other jobs on this host that run in `prefix`; of two that begin at once one or both do."""
     for name in sorted(os.listdir(paths.base)):  # noqa: PTH208 - names alone
         other = JobPaths.of(name, paths.host, paths.base)
         with contextlib.suppress(OSError):

@@ -32,10 +32,10 @@ _LEAST_SHOWN_S = 0.0005
 _MANY = 100.0
 _SHOWN_STEPS = 3
 GAINS_NOTE = (
-    "Saves: seconds of a checkpoint against the settings before the change, as is believed by now, with its"
-    " 90 % interval; losses are negative. A checkpoint costs what it blocks and what its flush takes from"
-    " the steps. So far: of all checkpoints under the change, against your own settings; these add up. What"
-    " trials cost that were taken back, and the time to apply settings, is in the bucket tuning."
+    "Before: believed cost of a checkpoint (blocking + slowdown) under the settings before the change; saves:"
+    " what the change takes off it, with its 90 % interval; losses are negative. So far: of all checkpoints"
+    " under the change, against your own settings; these add up. What trials cost that were taken back, and"
+    " the time to apply settings, is in the bucket tuning."
 )
 
 
@@ -225,7 +225,7 @@ def _gains(views: Sequence[GainView]) -> Table:
     """Return a row for each change, their sum, and what the columns are."""
     headings = (">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far")
     total = ("", "together", *[""] * 5, _number(together(views).total_s))
-    title = "What each decision gained (seconds a checkpoint)"
+    title = "What each decision gained (seconds of a checkpoint's believed cost)"
     return table(*headings, rows=map(_gain, views), total=total, title=title, note=GAINS_NOTE)
 
 

@@ -16,7 +16,7 @@ from ..format import transitions_text, value_text, verdict_cell
 from ..views.story import Story, standing
 from ..views.tuner_changes import TunerChange, tuner_changes
 from . import nodes
-from .summary import cost_text, failures, journal_gaps
+from .summary import believed, costs, failures, journal_gaps
 
 _BARS = 60
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -40,7 +40,7 @@ def status(view: StatusView) -> Document:
             "trying": (view.trying or "nothing") if view.running else "",
             "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
-            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
+            "checkpoints": f"{view.checkpoints}, {costs(view)}" if view.checkpoints else "none",
             "interval": view.pace,
             "diverges": view.divergence,
             "goodput": f"{view.goodput:.1%}",
@@ -70,7 +70,7 @@ def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> Document:
     """Return the frame of `scrtune status --watch`."""
     costs_s = [each.cost_s for each in spent.costs[-_BARS:]]
     bars = f"{sparkline(costs_s)}  {seconds_text(costs_s[-1])}" if costs_s else "none measured yet"
-    title = f"The last {count_text(len(costs_s), 'checkpoint')}, what each cost" if costs_s else "Checkpoints"
+    title = f"Cost of the last {count_text(len(costs_s), 'checkpoint')}, each" if costs_s else "Checkpoints"
     found = [each for each in why.intents if each.count]
     return [*status(seen), [intents(found, why.start_s)], [facts({title: bars})]]
 
@@ -86,17 +86,6 @@ def sparkline(values: Sequence[float]) -> str:
 def counts(found: Mapping[str, int]) -> str:
     """Return how many there are of each kind, in alphabetical order."""
     return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
-
-
-def _is_measured(view: StatusView | ExplainView) -> bool:
-    return max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
-
-
-def _costs(view: StatusView | ExplainView, each: str = "") -> str:
-    if not _is_measured(view):
-        return "not measured"
-    now, before = cost_text(view.checkpoint_cost_s), cost_text(view.baseline_cost_s)
-    return f"{now}{each} now, {before} under your settings"
 
 
 def intents(views: Sequence[IntentView], start_s: float = 0.0) -> Table:
@@ -177,7 +166,7 @@ def levers(views: Sequence[LeverView]) -> Table:
         )
         for each in views
     )
-    title = "Why each lever is as it is (saves: of a checkpoint, as believed, with what goes best with it)"
+    title = "Why each lever is as it is (saves: of a checkpoint's believed cost, with what goes best with it)"
     return table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
 
 
@@ -262,7 +251,8 @@ def _not_active(view: ExplainView) -> Iterator[Block]:
 
 def _told(view: ExplainView) -> Iterator[str]:
     """Yield what checkpoints cost, and what else there is to know of the settings, as sentences."""
-    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
+    is_known = max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
+    cost = f"Checkpoints: {believed(view)}" if is_known else "No checkpoint was measured"
     has_budget = view.mode == "auto" and view.running
     left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
     yield f"{cost}{left}."

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from ...daemon.views import UNREAD, SavingsView, StatusView
+from ...daemon.views import UNREAD, ExplainView, SavingsView, StatusView
 from ...intents.events import Values
 from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
@@ -12,8 +12,7 @@ from ...units import count_text, seconds_text
 def summary(view: StatusView) -> list[str]:
     """Return the result of a job's tuning in a few lines, and a line for each failure."""
     tuned = (
-        f"{count_text(view.checkpoints, 'checkpoint')}, {cost_text(view.baseline_cost_s)} each under your"
-        f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
+        f"{count_text(view.checkpoints, 'checkpoint')}, {costs(view)}; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
     lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view.savings)]
@@ -89,6 +88,19 @@ def failures(view: StatusView) -> list[str]:
     return [f"{each.name}: {each.failure}" for each in view.monitors if each.failure]
 
 
+def costs(view: StatusView) -> str:
+    """Return what a checkpoint cost on average, and what one is believed to cost."""
+    if not view.mean_cost_s:
+        return "none measured"
+    return f"mean cost {seconds_text(view.mean_cost_s)}; {believed(view)}"
+
+
+def believed(view: StatusView | ExplainView) -> str:
+    """Return what a checkpoint is believed to cost (docs/tuning.md), under the user's settings and now."""
+    own, now = cost_text(view.baseline_cost_s), cost_text(view.checkpoint_cost_s)
+    return f"believed cost of one (blocking + slowdown) {own} under your settings, {now} now"
+
+
 def cost_text(value_s: float) -> str:
     """Return the cost of a checkpoint; 0 means that it is not known."""
-    return seconds_text(value_s) if value_s > 0 else "not measured"
+    return seconds_text(value_s) if value_s > 0 else "not known"

@@ -38,11 +38,11 @@ def status_of(pipeline: Pipeline, **changed: object) -> views.StatusView:
 
 def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
     assert "checkpoints none goodput" in text(job_tables.status(status_of(pipeline)))
-    assert "checkpoints 1; not measured goodput" in text(
+    assert "checkpoints 1, none measured goodput" in text(
         job_tables.status(status_of(pipeline, checkpoints=1))
     )
     assert "No checkpoint was measured" in text(job_tables.explain(views.explain_view(pipeline)))
-    assert "1 checkpoint, not measured each" in summary(status_of(pipeline, checkpoints=1))[0]
+    assert "1 checkpoint, none measured; " in summary(status_of(pipeline, checkpoints=1))[0]
 
 
 def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipeline) -> None:
