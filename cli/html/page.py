@@ -63,7 +63,9 @@ def page(
 def _settings(tuned: TunedJob) -> Iterator[Block]:
     if tuned.unchanged:
         yield Styled(tuned.unchanged)
-    yield tables.settings(tuned.explain)
+    yield job.settings(tuned.explain)
+    if tuned.explain.levers:
+        yield job.levers(tuned.explain.levers)
 
 
 def _caveats(tuned: TunedJob) -> str:

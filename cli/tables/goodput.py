@@ -101,7 +101,7 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
 def job(view: JobGoodputView) -> Document:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
     shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
-    return [[heading(view.job_name)], *shown, _steps(view.steps)]
+    return [[heading(view.job_name)], *shown, [steps_table(view.steps)] if view.steps else []]
 
 
 def heading(job_name: str) -> str:
@@ -128,7 +128,7 @@ def _job(job: JobView) -> Iterator[Section]:
         yield [_buckets(account, "window"), f"goodput {account.goodput:.1%}"]
     notes = (estimate_text(job.estimated) if job.estimated else "", _two_goodputs(job))
     yield [Styled(note, DIM) for note in notes if note]
-    yield _steps(job.steps)
+    yield [steps_table(job.steps)] if job.steps else []
     if job.compat is not None:
         yield _compat(job.compat, tells_steps=job.tells_steps)
     if job.no_compat:
@@ -242,10 +242,8 @@ def _number(value_s: float) -> str:
     return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
 
 
-def _steps(steps: StepSummary | None) -> Section:
+def steps_table(steps: StepSummary) -> Table:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
-    if steps is None:
-        return []
     peers_s, rolling_s, stride = steps.peers_ideal_s, steps.rolling_deviation_s, steps.stride
     peers = f"none, {steps.no_peers_ideal}" if peers_s is None else seconds_text(peers_s)
     rolling = f"{seconds_text(rolling_s)} over the last {steps.rolling}"
@@ -258,7 +256,7 @@ def _steps(steps: StepSummary | None) -> Section:
         "slowest": "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS]),
         "stragglers": _stragglers(steps),
     }
-    return [table("step times", "", rows=list(rows.items()))]
+    return table("step times", "", rows=list(rows.items()))
 
 
 def _slow(each: SlowStep) -> str:

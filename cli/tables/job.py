@@ -166,8 +166,13 @@ def levers(views: Sequence[LeverView]) -> Table:
         )
         for each in views
     )
-    title = "Why each lever is as it is (saves: of a checkpoint's believed cost, with what goes best with it)"
-    return table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
+    title, note = (
+        "Why each lever is as it is",
+        "Saves: of a checkpoint's believed cost, with what goes best with it.",
+    )
+    return table(
+        "lever", "now", "best other", ">saves", "why", rows=rows, title=title, note=note, kind="texts"
+    )
 
 
 def proposals(found: Sequence[Proposal], title: str) -> Section:
@@ -181,7 +186,7 @@ def proposals(found: Sequence[Proposal], title: str) -> Section:
     return shown
 
 
-def _settings(view: ExplainView) -> Table:
+def settings(view: ExplainView) -> Table:
     """Return a row for each parameter: the user's value, its origin, the active value."""
     rows = []
     for name, value in sorted(view.settings.items()):
@@ -189,7 +194,7 @@ def _settings(view: ExplainView) -> Table:
         active = value_text(value)
         shown = active if value == own else Styled(active, "bold green")
         rows.append((name, value_text(own), view.sources.get(name, ""), shown))
-    return table("parameter", "yours", "from", "active", rows=rows, title="Settings")
+    return table("parameter", "yours", "from", "active", rows=rows, title="Settings", kind="texts")
 
 
 def _probe(probe: StorageProbed) -> str:
@@ -225,7 +230,7 @@ def explain(view: ExplainView) -> Document:
         [changes if view.decisions else _no_decisions(view)],
         [levers(view.levers)] if view.levers else [],
         [*_parameters(view)],
-        [_settings(view)],
+        [settings(view)],
         [*_told(view)],
         proposed if view.proposals else [],
         [*_not_active(view)],

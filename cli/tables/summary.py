@@ -12,8 +12,8 @@ from ...units import count_text, seconds_text
 def summary(view: StatusView) -> list[str]:
     """Return the result of a job's tuning in a few lines, and a line for each failure."""
     tuned = (
-        f"{count_text(view.checkpoints, 'checkpoint')}, {costs(view)}; {count_text(view.kept, 'change')} kept,"
-        f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
+        f"{count_text(view.checkpoints, 'checkpoint')}, {costs(view)}; {count_text(view.kept, 'change')}"
+        f" kept, {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
     lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view.savings)]
     lines.append(f"observation: {view.observation.sentence()}")

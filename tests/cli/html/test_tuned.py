@@ -65,9 +65,8 @@ def test_each_setting_is_there_with_the_users_value_and_the_reason(tuned: tuple[
     assert {name: row[2] for name, row in rows.items()} == {
         name: str(value) or '""' for name, value in job.pipeline.tuner.settings.items() if name in rows
     }
-    for lever in job.pipeline.levers():
-        if lever.name in rows:
-            assert rows[lever.name][4] == lever.why
+    why = {row[0]: row[4] for row in section(text, "Why each lever is as it is")}
+    assert why == {lever.name: lever.why for lever in job.pipeline.levers()}
     assert "Every setting is your own" not in text
 
 
