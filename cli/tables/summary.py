@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from ...daemon.views import UNREAD, ExplainView, SavingsView, StatusView
+from ...daemon.views import UNREAD, ExplainView, StatusView
 from ...intents.events import Values
 from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
@@ -15,7 +15,7 @@ def summary(view: StatusView) -> list[str]:
         f"{count_text(view.checkpoints, 'checkpoint')}, {costs(view)}; {count_text(view.kept, 'change')}"
         f" kept, {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view.savings)]
+    lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view)]
     lines.append(f"observation: {view.observation.sentence()}")
     lines.append(f"why: scrtune explain --job-id {view.job_id}")
     if not view.checkpoints:
@@ -60,12 +60,16 @@ def savings(status: StatusView) -> list[str]:
     ]
 
 
-def _settings(view: SavingsView) -> Iterator[str]:
-    """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried."""
-    if view.interval:
-        yield f"checkpoint interval chosen: {_assigned(view.interval)}"
-    if view.advised:
-        yield f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"
+def _settings(view: StatusView) -> Iterator[str]:
+    """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried.
+
+    Of a parameter that `pace` has a value for, this is the one to set.
+    """
+    if interval := view.savings.interval:
+        yield f"checkpoint interval chosen: {_assigned(interval)}"
+    advised = {name: value for name, value in view.savings.advised.items() if f" {name}=" not in view.pace}
+    if advised:
+        yield f"advised, not tried: export {_assigned(advised)}; scrtune explain {min(advised)}"
 
 
 def _assigned(values: Values) -> str:
