@@ -1,14 +1,11 @@
 """The tables that only the page of a job has; those that commands print as well are in `cli/tables`."""
 
-from collections.abc import Sequence
-
 from ...goodput.buckets import TUNING
 from ...goodput.report import Report
 from ...goodput.report_lanes import by_kind
 from ...units import duration_text
-from ..blocks import DIM, Cell, Lines, Styled, Swatch, Table, table
-from ..tables.goodput import GAINS_NOTE, estimate_text, steps_table
-from ..views.tuner_changes import TunerChange
+from ..blocks import Swatch, Table, table
+from ..tables.goodput import estimate_text, steps_table
 from .theme import colour_of, group_of
 
 _LEAST_S = 0.0005
@@ -19,29 +16,6 @@ _BAR = 6.0
 
 def _seconds(value_s: float) -> str:
     return f"{value_s:,.3f}"
-
-
-def changes(found: Sequence[TunerChange], start_s: float) -> Table:
-    """Return a row for each change of the tuner in a job that began at `start_s`."""
-    headings = (">saves", ">so far", ">before", ">checkpoints", ">at", ">gen")
-    note = f"{GAINS_NOTE} Times are since the job began."
-    rows = (_change(each, start_s) for each in found)
-    return table(
-        "change and reason", *headings, rows=rows, title="Changes of the tuner", note=note, kind="changes"
-    )
-
-
-def _change(change: TunerChange, start_s: float) -> Sequence[Cell]:
-    decision, gain = change.decision, change.gain
-    what = change.what.replace(" -> ", "\N{NO-BREAK SPACE}\N{RIGHTWARDS ARROW}\N{NO-BREAK SPACE}")
-    about = (Styled(change.name), what, Styled(decision.because, DIM), Styled(change.word))
-    at = (duration_text(decision.time_s - start_s), str(decision.generation))
-    reason = (change.ended.because,) if change.ended else ()
-    if gain is None:
-        return (Lines((*about, *reason)), *["-"] * 4, *at)
-    saves = f"{_seconds(gain.saved_s)}\n{gain.low_s:.3f} to {gain.high_s:.3f}"
-    seen = (_seconds(gain.total_s), _seconds(gain.before_s), f"{gain.checkpoints:,}")
-    return (Lines((*about, *reason)), saves, *seen, *at)
 
 
 def account(report: Report) -> Table:

@@ -13,8 +13,7 @@ from ...goodput.report import Report
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text
 from ..blocks import Block, Figure, Styled, facts
-from ..tables import interval, job, nodes
-from ..tables.goodput import counted_steps
+from ..tables import goodput, interval, job, nodes
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from . import job_tables as tables
@@ -50,7 +49,7 @@ def page(
         figure=Figure(
             "Over time", " ".join(timeline.left_out()), svg(timeline.height, timeline.draw, "Over time")
         ),
-        changes=tables.changes(changes, report.account.start_s),
+        changes=[*_changes(changes, tuned, report.account.start_s)],
         settings=list(_settings(tuned)) if tuned else [],
         environment=tuned.environment if tuned else "",
         caveats=_caveats(tuned) if tuned else "",
@@ -58,6 +57,13 @@ def page(
         sums=list(_sums(report)),
         paper_mm=max(_BELOW_THE_HEADLINE_MM, _LEAST_LETTERS / LETTERS * _INCH_MM * timeline.height),
     )
+
+
+def _changes(changes: Sequence[TunerChange], tuned: TunedJob | None, start_s: float) -> Iterator[Block]:
+    if changes:
+        yield job.decisions(changes, start_s)
+    if tuned and tuned.explain.gains:
+        yield goodput.gains(tuned.explain.gains)
 
 
 def _settings(tuned: TunedJob) -> Iterator[Block]:
@@ -133,7 +139,7 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         ideal = f"{duration_text(summary.ideal_s)} ideally" if summary else ""
         if summary and summary.stride > 1:
             ideal += f"; {summary.stride:,} numbers apart"
-        yield ("Steps", f"{counted_steps(account.steps, summary):,}", ideal)
+        yield ("Steps", f"{goodput.counted_steps(account.steps, summary):,}", ideal)
     else:
         yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
     mean = f"mean cost {duration_text(sum(report.cost_parts.values()) / count)}" if count else ""

@@ -6,6 +6,7 @@ from statistics import fmean, median
 from ...units import seconds_text
 from ..blocks import Document, Section, Styled, Table, table
 from ..views.demo import DemoComparison, DemoOutcome, DemoRun, DemoView
+from ..views.tuner_changes import tuner_changes
 from . import job
 from .summary import savings
 
@@ -19,7 +20,7 @@ def report(view: DemoView) -> Document:
     for each in view.comparisons:
         found = each.explain
         sections.append([Styled(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})")])
-        sections.append([job.decisions(found.decisions, found.start_s, found.gains)])
+        sections.append([job.decisions(tuner_changes(found.decisions, found.gains), found.start_s)])
     state = view.comparisons[0].status
     notes = (
         f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"

@@ -31,7 +31,7 @@ _LEAST_SHOWN_S = 0.0005
 """Less would be shown as 0.000 seconds."""
 _MANY = 100.0
 _SHOWN_STEPS = 3
-GAINS_NOTE = (
+_GAINS_NOTE = (
     "Before: believed cost of a checkpoint (blocking + slowdown) under the settings before the change; saves:"
     " what the change takes off it, with its 90 % interval; losses are negative. So far: of all checkpoints"
     " under the change, against your own settings; these add up. What trials cost that were taken back, and"
@@ -191,7 +191,7 @@ def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary |
     if account.skew_s >= _LEAST_SKEW_S:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
-    return [[_buckets(account, "wall time"), *shown], [_gains(view.gains)] if view.gains else []]
+    return [[_buckets(account, "wall time"), *shown], [gains(view.gains)] if view.gains else []]
 
 
 def counted_steps(count: int, steps: StepSummary | None) -> int:
@@ -221,12 +221,12 @@ def _buckets(spent: Account | Window, whole: str) -> Table:
     return table("where the time went", ">seconds", ">share", rows=rows, total=total)
 
 
-def _gains(views: Sequence[GainView]) -> Table:
+def gains(views: Sequence[GainView]) -> Table:
     """Return a row for each change, their sum, and what the columns are."""
     headings = (">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far")
     total = ("", "together", *[""] * 5, _number(together(views).total_s))
     title = "What each decision gained (seconds of a checkpoint's believed cost)"
-    return table(*headings, rows=map(_gain, views), total=total, title=title, note=GAINS_NOTE)
+    return table(*headings, rows=map(_gain, views), total=total, title=title, note=_GAINS_NOTE)
 
 
 def _gain(view: GainView) -> tuple[Cell, ...]:

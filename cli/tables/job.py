@@ -8,8 +8,7 @@ from ...intents.rules.explain import LeverView
 from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
-from ...intents.tune.decisions import Decision, Verdict
-from ...intents.tune.gains import GainView
+from ...intents.tune.decisions import Verdict
 from ...units import bytes_text, count_text, seconds_text
 from ..blocks import Block, Document, Lines, Section, Styled, Table, facts, table
 from ..format import transitions_text, value_text, verdict_cell
@@ -103,20 +102,20 @@ def _evidence(view: IntentView, start_s: float) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
-def decisions(
-    log: Sequence[Decision], start_s: float, gains: Sequence[GainView], *, running: bool = False
-) -> Table:
+def decisions(changes: Sequence[TunerChange], start_s: float, *, running: bool = False) -> Table:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
     If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
     that is not `running` has no verdict any more.
     """
-    begin_s, rows = start_s or (log[0].time_s if log else 0.0), []
-    for change in tuner_changes(log, gains):
+    begin_s, rows = start_s or (changes[0].decision.time_s if changes else 0.0), []
+    for change in changes:
         is_over = change.verdict is Verdict.TRIAL and not running
         verdict = "undecided" if is_over else verdict_cell(change.verdict)
         at, number = f"{change.decision.time_s - begin_s:.1f} s", str(change.decision.generation)
-        rows.append((at, number, verdict, Lines((Styled(change.what), _reasons(change)))))
+        rows.append(
+            (at, number, verdict, Lines((Styled(f"{change.number}. {change.what}"), _reasons(change))))
+        )
     return table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
 
 
@@ -220,7 +219,7 @@ def explain(view: ExplainView) -> Document:
     at_nodes: Section = []
     if view.nodes:
         at_nodes = [nodes.table_of(view.nodes), *(f"Straggler: {each}." for each in view.stragglers)]
-    changes = decisions(view.decisions, view.start_s, view.gains, running=view.running)
+    changes = decisions(tuner_changes(view.decisions, view.gains), view.start_s, running=view.running)
     proposed = proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")
     return [
         [Styled(f"Job {view.job_id}")] if view.job_id else [],

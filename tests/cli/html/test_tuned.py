@@ -15,6 +15,7 @@ from scrtune.cli.views.tuned_job import TunedJob
 from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.views import ClusterView, MemberView, explain_view, status_view
 from scrtune.intents.events import LeaderChanged, NodeObserved, ProcessUse
+from scrtune.intents.tune.gains import gains, together
 
 from ...support.report_job import browse, checkpointed, reported, section, write_log
 from ...support.simulated_job import CACHED, Job
@@ -68,6 +69,15 @@ def test_each_setting_is_there_with_the_users_value_and_the_reason(tuned: tuple[
     why = {row[0]: row[4] for row in section(text, "Why each lever is as it is")}
     assert why == {lever.name: lever.why for lever in job.pipeline.levers()}
     assert "Every setting is your own" not in text
+
+
+def test_changes_and_what_they_gained_are_there_as_in_explain_and_goodput(tuned: tuple[Job, str]) -> None:
+    job, text = tuned
+    found = [each for each in gains(job.pipeline.decisions) if each.gain is not None]
+    rows = section(text, "What each decision gained (seconds of a checkpoint&#39;s believed cost)")
+    assert [row[1] for row in rows[:-1]] == [each.rule for each in found]
+    assert rows[-1][-1] == f"{together(found).total_s:.3f}"
+    assert "<h2>Decisions</h2>" in text
 
 
 def test_what_is_to_be_copied_are_the_settings_for_good(tuned: tuple[Job, str]) -> None:

@@ -8,6 +8,7 @@ from scrtune.cli.blocks import Document, table
 from scrtune.cli.tables import goodput as goodput_tables
 from scrtune.cli.tables import job as job_tables
 from scrtune.cli.tables.summary import summary
+from scrtune.cli.views.tuner_changes import tuner_changes
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved, StorageProbed
@@ -109,8 +110,8 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
         previous={"SCR_SET_SIZE": 8},
         because="only a launch can change it",
     )
-    shown = text([[job_tables.decisions([waiting], 1.0, ())]])
-    assert "pending SCR_SET_SIZE 8 -> 4" in shown
+    shown = text([[job_tables.decisions(tuner_changes([waiting], ()), 1.0)]])
+    assert "pending 1. SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
 
@@ -123,7 +124,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         rule="a run under other settings",
         because="it differs",
     )
-    assert text([[job_tables.decisions([trial, again], 1.0, ())]]).count("yours again") == 2
+    assert text([[job_tables.decisions(tuner_changes([trial, again], ()), 1.0)]]).count("yours again") == 2
 
 
 @pytest.mark.parametrize(
