@@ -12,7 +12,7 @@ from ...goodput.interval.recommend import Outlook
 from ...goodput.report import Report
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text
-from ..blocks import Block, Figure, Styled, facts
+from ..blocks import Block, Figure, facts
 from ..tables import goodput, interval, job, nodes
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
@@ -61,14 +61,14 @@ def page(
 
 def _changes(changes: Sequence[TunerChange], tuned: TunedJob | None, start_s: float) -> Iterator[Block]:
     if changes:
-        yield job.decisions(changes, start_s)
+        yield job.decisions(changes, start_s, running=tuned is not None and tuned.explain.running)
+    elif tuned:
+        yield job.no_decisions(tuned.explain)
     if tuned and tuned.explain.gains:
         yield goodput.gains(tuned.explain.gains)
 
 
 def _settings(tuned: TunedJob) -> Iterator[Block]:
-    if tuned.unchanged:
-        yield Styled(tuned.unchanged)
     yield job.settings(tuned.explain)
     if tuned.explain.levers:
         yield job.levers(tuned.explain.levers)

@@ -145,7 +145,7 @@ def _believed(change: TunerChange) -> str:
     return f"{change.gain_text}; {ratio}, cheaper with probability {found.p_better:.2f}"
 
 
-def _no_decisions(view: ExplainView) -> str:
+def no_decisions(view: ExplainView) -> str:
     """Return why nothing was changed."""
     if view.mode != "auto":
         return f"Nothing is changed: --mode {view.mode}."
@@ -226,7 +226,7 @@ def explain(view: ExplainView) -> Document:
         [intents(view.intents, view.start_s)],
         seen,
         at_nodes,
-        [changes if view.decisions else _no_decisions(view)],
+        [changes if view.decisions else no_decisions(view)],
         [levers(view.levers)] if view.levers else [],
         [*_parameters(view)],
         [settings(view)],

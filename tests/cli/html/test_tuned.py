@@ -68,7 +68,7 @@ def test_each_setting_is_there_with_the_users_value_and_the_reason(tuned: tuple[
     }
     why = {row[0]: row[4] for row in section(text, "Why each lever is as it is")}
     assert why == {lever.name: lever.why for lever in job.pipeline.levers()}
-    assert "Every setting is your own" not in text
+    assert "No change" not in text
 
 
 def test_changes_and_what_they_gained_are_there_as_in_explain_and_goodput(tuned: tuple[Job, str]) -> None:
@@ -109,11 +109,11 @@ def test_the_interval_is_the_one_that_the_command_recommends(tuned: tuple[Job, s
 
 def test_a_job_in_which_nothing_changed_says_so_and_why(tmp_path: Path) -> None:
     silent = page_of(Job(CACHED), tmp_path)
-    assert "Every setting is your own: no checkpoint was measured." in silent
+    assert "No change: no checkpoint was measured." in silent
     assert "<pre>" not in silent
     watched = Job({**CACHED, "SCR_FLUSH_ASYNC": 0}, **RECOMMEND).checkpoints(6)
     text = page_of(watched, tmp_path)
-    assert "Every setting is your own: --mode recommend." in text
+    assert "Nothing is changed: --mode recommend." in text
     assert "It is proposed, and was not tried." in text
     assert exported(text)["SCR_FLUSH_ASYNC"] == "1"
 
