@@ -46,6 +46,29 @@ def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
     assert "1 checkpoint, none measured; " in summary(status_of(pipeline, checkpoints=1))[0]
 
 
+def test_mean_and_believed_costs_are_named(pipeline: Pipeline) -> None:
+    status = status_of(
+        pipeline, checkpoints=3, mean_cost_s=0.2, baseline_cost_s=0.2848, checkpoint_cost_s=0.1943
+    )
+    believed = "believed cost of one (blocking + slowdown) 284.8 ms under your settings, 194.3 ms now"
+    assert f": 3 checkpoints, mean cost 200.0 ms; {believed}; " in summary(status)[0]
+    assert f"checkpoints 3, mean cost 200.0 ms; {believed} " in text(job_tables.status(status))
+    explained = msgspec.structs.replace(
+        views.explain_view(pipeline), baseline_cost_s=0.2848, checkpoint_cost_s=0.1943
+    )
+    assert f"Checkpoints: {believed};" in text(job_tables.explain(explained))
+
+
+def test_an_interval_is_advised_once(pipeline: Pipeline) -> None:
+    savings = views.SavingsView(advised={"SCR_CHECKPOINT_SECONDS": 246, "SCR_PREFIX_SIZE": 2})
+    status = status_of(pipeline, checkpoints=3, savings=savings)
+    assert any("SCR_CHECKPOINT_SECONDS=246 SCR_PREFIX_SIZE=2" in line for line in summary(status))
+    often = msgspec.structs.replace(status, pace="too often: SCR_CHECKPOINT_SECONDS=262, in applications")
+    assert [line for line in summary(often) if "SCR_CHECKPOINT_SECONDS=" in line] == [
+        f"scrtune: {often.pace}"
+    ]
+
+
 def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipeline) -> None:
     traced = Observation(
         on=False, outputs=3, calls=108, cost_s=0.0007, share=0.0002, ended=WhyEnded.STABLE, until_s=1.0
