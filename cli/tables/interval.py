@@ -68,7 +68,7 @@ def _grounds(view: Outlook) -> Iterable[str]:
     found, failures = view.measured, view.failures
     flush = f" without its flush, which costs {_time(found.flush_cost_s)} more" if found.flush_every else ""
     last = count_text(found.checkpoints, "checkpoint")
-    yield f"Mean cost of the last {last}, under the settings in use: {_time(found.checkpoint_s)}{flush}."
+    yield f"Mean cost of the last {last}, under the active settings: {_time(found.checkpoint_s)}{flush}."
     for choice in view.choices:
         if choice.flush_wait_s:
             yield (

@@ -111,7 +111,7 @@ def test_a_watched_job_is_drawn_anew_as_it_changes_until_ctrl_c(real_daemon: Any
     os.close(end)
     shown = until_shown(terminal, b"none measured yet")
     daemon.tell(*JOB[2:])
-    shown += until_shown(terminal, b"The last 1 checkpoint")
+    shown += until_shown(terminal, b"Cost of the last 1 checkpoint")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
     os.close(terminal)
