@@ -4,6 +4,7 @@ A view is made from a :class:`Pipeline`, whether a running daemon holds it or a 
 """
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import msgspec
 
@@ -118,6 +119,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     trying: str
     checkpoints: int
     checkpoint_cost_s: float
+    """Believed, of one under the active settings; `baseline_cost_s` under the user's own. 0: not known."""
     baseline_cost_s: float
     trial_budget_s: float
     kept: int
@@ -146,6 +148,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
     """Whose daemon decided since when, in a job of several nodes."""
+    mean_cost_s: float = 0.0
+    """Measured, of the last 10,000 checkpoints, under whichever settings; 0: none was."""
     divergence: str = ""
     """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
@@ -326,6 +330,7 @@ def status_view(
         savings=_savings(pipeline),
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
+        mean_cost_s=fmean(each.cost_s for each in pipeline.costs) if pipeline.costs else 0.0,
         divergence=pipeline.divergence,
     )
 

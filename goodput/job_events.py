@@ -33,6 +33,7 @@ STEP_LIMIT = 1 << 61
 _FITS = 1 << 63
 _LEAP = 1 << 19
 """Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
+_DATASET_BITS = 20
 _BEGINS = (JobStarted, RestartCompleted)
 _RESTORE = "checkpoint_restore"
 _TIME = itemgetter(0)
@@ -191,15 +192,17 @@ def _keep_once(*columns: "array[Any]") -> None:
 
 
 def are_synthetic(events: JobEvents) -> bool:
-    """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart.
+    """Return whether the steps of a job are synthetic.
 
+    Then numbers of a writer in a run lie too far apart, or they begin behind the dataset of a restart.
     Of an application that reports no steps, what lies between SCR's calls is its work. That has numbers
     (:mod:`scrtune.client.implicit_steps`), so that the ledger finds what was lost and made again, but they
     mean nothing to people, and neither do their times.
     """
     numbers = sorted(number for whole in events.whole_steps.values() for number in whole.numbers)
     if max(map(sub, numbers[1:], numbers), default=0) < _LEAP:
-        return False
+        read = {each.dataset for each in events.others if isinstance(each, RestartCompleted) and each.valid}
+        return any(dataset and numbers[:1] == [(dataset << _DATASET_BITS) + 1] for dataset in read)
     last: dict[str, int] = {}
     for event in events:
         if isinstance(event, StepCompleted):

@@ -39,6 +39,7 @@ class Code(TextEnum):
     DESCRIPTOR_IN_ENVIRONMENT = "descriptor-in-environment"
     NOT_EXPORTED = "not-exported"
     NOT_READ = "not-read"
+    NO_CONFIG_FILE = "no-config-file"
     # parameters together
     FAILURES_EXCEED_SET = "failures-exceed-set"
     POSTSTAGE_ASYNC = "poststage-async"

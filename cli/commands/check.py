@@ -24,7 +24,8 @@ from ...scr_config.check.check import (
 from ...scr_config.check.job_script import nodes_asked_for
 from ...scr_config.check.model import Capacity, CheckContext
 from ...scr_config.locations import system_conf_path, user_conf_path
-from ...scr_config.problems import Finding, worst_exit_code
+from ...scr_config.parse import Pair
+from ...scr_config.problems import Code, Finding, Severity, worst_exit_code
 from ...scr_config.resolution import expand
 from ..blocks import Document, table
 from ..format import printable
@@ -93,6 +94,8 @@ def check(options: CheckOptions) -> None:
         click.echo(f"scrtune: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     findings = check_sources(sources, _situation(options, sources))
+    if not any(source.kind is SourceKind.CONFIG_FILE for source in sources):
+        findings = (*filter(None, map(_missing_config, sources)), *findings)
     try:
         print_view([_printable(each) for each in findings], options.form, _table, _gcc)
         for source in sources:
@@ -164,13 +167,36 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
 
 def _conf_file_of(script: Source) -> Path | None:
     """Return the existing config file that a job script names, if it names one."""
-    texts = [setting.value for setting in variables(script) if setting.key == "SCR_CONF_FILE"]
-    text = expand(texts[-1], os.environ) if texts and texts[-1] else ""
+    if (named := _names_config(script)) is None:
+        return None
+    text = expand(named.value, os.environ)
     for directory in (Path(script.file).parent, Path()):
         with contextlib.suppress(OSError, ValueError):
             if text and (directory / text).exists():
                 return directory / text
     return None
+
+
+def _names_config(script: Source) -> Pair | None:
+    """Return the last setting of SCR_CONF_FILE in a job script."""
+    return next((each for each in reversed([*variables(script)]) if each.key == "SCR_CONF_FILE"), None)
+
+
+def _missing_config(script: Source) -> Finding | None:
+    """Return that the config file which a job script names is not here, or not known."""
+    named = _names_config(script) if script.kind is SourceKind.JOB_SCRIPT else None
+    if named is None or not named.value or _conf_file_of(script) is not None:
+        return None
+    why = (
+        "is not there: without it SCR runs with its defaults"
+        if named.is_known
+        else "is known to the script alone"
+    )
+    what = f"SCR_CONF_FILE: {named.raw} {why}; nothing of that file was checked"
+    remedy = "correct the path, or name the file to `scrtune check` beside the script"
+    return Finding(
+        script.file, named.line, named.value_column, Severity.WARNING, Code.NO_CONFIG_FILE, what, remedy
+    )
 
 
 def _system_source(sources: list[Source]) -> Source | None:

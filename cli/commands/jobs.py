@@ -15,6 +15,7 @@ from ...daemon.views import StatusView
 from ...replay.reading.cache import user_cache
 from ...units import bytes_text, count_text, parse_duration_s, rounded_duration_text
 from ..blocks import Document, table
+from ..errors import UnknownJobError
 from ..jobs import find as find_job
 from ..jobs import state as job_state
 from ..jobs.ended import EndedJob, ended_jobs
@@ -67,7 +68,7 @@ def _row(paths: JobPaths) -> JobRow:
 def _jobs_table(rows: Sequence[JobRow]) -> Document:
     if not rows:
         return [["No job of yours runs or ran here; start one with `scrtune run`."]]
-    headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">each", ">goodput")
+    headings = ("job", "state", ">last heard of", "ranks", ">checkpoints", ">believed cost", ">goodput")
     return [[table(*headings, rows=map(_cells, rows))]]
 
 
@@ -106,6 +107,14 @@ def clean(options: CleanOptions) -> None:
     """
     left = ended_jobs(time.time() - (options.keep_s or 0.0))
     found = [job for job in left if options.job_id in (None, job.paths.job_id)]
+    if options.job_id and not found:
+        known = any(paths.job_id == options.job_id for paths in find_job.jobs())
+        why = (
+            "runs, or was heard of too recently"
+            if known
+            else "left nothing here; `scrtune jobs` has those that did"
+        )
+        raise UnknownJobError(f"job {options.job_id!r} {why}")
     click.echo(rendered(_left_table(found)), nl=False)
     tables = user_cache()
     tables_bytes = 0 if options.job_id else sum(size for _, size, _ in tables.files())

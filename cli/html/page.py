@@ -12,9 +12,8 @@ from ...goodput.interval.recommend import Outlook
 from ...goodput.report import Report
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text
-from ..blocks import Block, Figure, Styled, facts
-from ..tables import interval, job, nodes
-from ..tables.goodput import counted_steps
+from ..blocks import Block, Figure, facts
+from ..tables import goodput, interval, job, nodes
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from . import job_tables as tables
@@ -50,7 +49,7 @@ def page(
         figure=Figure(
             "Over time", " ".join(timeline.left_out()), svg(timeline.height, timeline.draw, "Over time")
         ),
-        changes=tables.changes(changes, report.account.start_s),
+        changes=[*_changes(changes, tuned, report.account.start_s)],
         settings=list(_settings(tuned)) if tuned else [],
         environment=tuned.environment if tuned else "",
         caveats=_caveats(tuned) if tuned else "",
@@ -60,10 +59,19 @@ def page(
     )
 
 
+def _changes(changes: Sequence[TunerChange], tuned: TunedJob | None, start_s: float) -> Iterator[Block]:
+    if changes:
+        yield job.decisions(changes, start_s, running=tuned is not None and tuned.explain.running)
+    elif tuned:
+        yield job.no_decisions(tuned.explain)
+    if tuned and tuned.explain.gains:
+        yield goodput.gains(tuned.explain.gains)
+
+
 def _settings(tuned: TunedJob) -> Iterator[Block]:
-    if tuned.unchanged:
-        yield Styled(tuned.unchanged)
-    yield tables.settings(tuned.explain)
+    yield job.settings(tuned.explain)
+    if tuned.explain.levers:
+        yield job.levers(tuned.explain.levers)
 
 
 def _caveats(tuned: TunedJob) -> str:
@@ -131,10 +139,10 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         ideal = f"{duration_text(summary.ideal_s)} ideally" if summary else ""
         if summary and summary.stride > 1:
             ideal += f"; {summary.stride:,} numbers apart"
-        yield ("Steps", f"{counted_steps(account.steps, summary):,}", ideal)
+        yield ("Steps", f"{goodput.counted_steps(account.steps, summary):,}", ideal)
     else:
         yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
-    mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""
+    mean = f"mean cost {duration_text(sum(report.cost_parts.values()) / count)}" if count else ""
     yield ("Checkpoints", f"{account.checkpoints:,}", mean)
     yield ("Disruptions", f"{len(report.disruptions):,}", count_text(account.runs, "run"))
     if changes:

@@ -8,11 +8,10 @@ from typing import NamedTuple, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from ...goodput import buckets as of
 from ...goodput.report_lanes import BACKGROUND_FLUSH
 from ...intents.events import Operation
 from ...replay.study_rows import ActivityRow, CheckpointRow, Study
-from ...replay.what_if.rows import PredictedValue, WhatIf
+from ...replay.what_if.rows import WhatIf
 from ...units import bytes_text
 from ..blocks import Block, Figure
 from ..format import seconds_column
@@ -24,17 +23,11 @@ from .theme import GROUPS, colour_of
 _MOST_FILE_CLASSES = 60
 _LEFT, _RIGHT, _AROUND = 0.15, 0.93, 0.75
 """Where the axes of a figure are, as shares of its width, and inches above and below them."""
-_PARTS = ("write", "encode", "serialise", "flush", "wait", "contention")
 _COLOURS = {
     "checkpoint": GROUPS["checkpoints"].colour,
     "cache": GROUPS["data loading"].colour,
     "prefix": GROUPS["wasted progress"].colour,
     "flush": colour_of(BACKGROUND_FLUSH),
-    "write": colour_of(of.CHECKPOINT_WRITE),
-    "encode": colour_of(of.CHECKPOINT_ENCODE),
-    "serialise": colour_of(of.CHECKPOINT_OTHER),
-    "wait": colour_of(of.CHECKPOINT_WAIT),
-    "contention": colour_of(of.FLUSH_SLOWDOWN),
 }
 """The colour of each thing, in all figures."""
 Row = TypeVar("Row", CheckpointRow, ActivityRow)
@@ -68,15 +61,13 @@ def _what_if(found: WhatIf) -> Sequence[Block]:
     every = tables.predictions(found, leading=False)._replace(
         title=f"All {len(found.predictions)} predictions"
     )
-    held_out: list[Block] = [_held_out(found), tables.held_out(found)] if found.held_out else []
     return [
         tables.predictions(found),
         tables.below(found),
-        _predictions(found),
         *([every._replace(kind="folded")] if tables.hidden(found) else []),
         *(f"{note}." for note in found.notes),
         tables.importances(found),
-        *held_out,
+        *([tables.held_out(found)] if found.held_out else []),
         tables.rates(found),
     ]
 
@@ -205,53 +196,3 @@ def _of_runs(rows: Iterable[Row]) -> defaultdict[str, list[Row]]:
     for row in rows:
         by_run[row.run].append(row)
     return by_run
-
-
-def _predictions(found: WhatIf) -> Figure:
-    """Draw the parts of each predicted checkpoint one after the other, and the interval of their sum."""
-
-    def draw(canvas: Canvas, axes: Axes) -> None:
-        for number, row in enumerate(found.leading):
-            at_s, whole_s = 0.0, sum(row.parts_s.values()) or 1.0
-            for name in _PARTS:
-                # medians of parts do not add up to that of their sum
-                seconds = row.parts_s.get(name, 0.0) / whole_s * row.checkpoint_s.value
-                if seconds > 0:
-                    about = f"{name}: {row.parts_s[name]:,.3f} s"
-                    _bar(
-                        canvas, axes, _Box(at_s, at_s + seconds, number - 0.4, number), _COLOURS[name], about
-                    )
-                    at_s += seconds
-            _draw_interval(canvas, axes, number - 0.2, f"number {row.rank}", row.checkpoint_s)
-            axes.annotate(tables.changes_text(row.changes), (0, number + 0.2), va="center")
-
-    note = (
-        f"For a job like {found.like}, the cheapest of each way to write. The line is the"
-        f" {found.confidence:.0%} interval."
-    )
-    names = [f"number {row.rank}" for row in found.leading]
-    return _figure(("What a checkpoint would cost", note), names, 0.38, _PARTS, draw)
-
-
-def _draw_interval(canvas: Canvas, axes: Axes, y: float, what: str, seconds: PredictedValue) -> None:
-    line = axes.hlines(y, seconds.low, seconds.high, color=canvas.theme.ink, linewidth=1.6)
-    canvas.note(line, f"{what}: {seconds.value:,.3f} s ({seconds.low:,.3f} to {seconds.high:,.3f})")
-
-
-def _held_out(found: WhatIf) -> Figure:
-    """Draw what was measured of each run as a bar, and what the others predict of it as a line."""
-
-    def draw(canvas: Canvas, axes: Axes) -> None:
-        for number, row in enumerate(found.held_out):
-            what, colour = f"{row.run}, {row.measure}", _COLOURS[row.measure]
-            about = f"{what}: {seconds_column(row.measured_s)} s"
-            _bar(canvas, axes, _Box(0, row.measured_s, number - 0.3, number + 0.3), colour, about)
-            _draw_interval(canvas, axes, number, f"{what}, predicted", row.predicted_s)
-            axes.plot(row.predicted_s.value, number, "|", color=canvas.theme.ink, markersize=9)
-
-    note = (
-        "Bars: as measured. Lines: the interval that a model fitted to all other runs predicts, its middle a"
-        " mark."
-    )
-    names, series = [row.run for row in found.held_out], ("checkpoint", "flush")
-    return _figure(("Runs as predicted from all others", note), names, 0.25, series, draw)

@@ -78,7 +78,7 @@ class TimelineFigure:
             (True, ("where the\ntime went", 1.0, self._draw_account)),
             (bool(self.changes), ("changes of\nthe tuner", _LEVEL * self._levels + 0.12, self._draw_changes)),
             (True, ("", _LANE * lanes + 0.05, self._draw_lanes)),
-            (bool(report.costs), ("what a\ncheckpoint\ncosts", 1.0, self._draw_costs)),
+            (bool(report.costs), ("cost of each\ncheckpoint", 1.0, self._draw_costs)),
             (report.steps is not None, ("what a\nstep took", 0.9, self._draw_steps)),
         ]
         return [row for is_shown, row in rows if is_shown]

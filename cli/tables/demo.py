@@ -6,6 +6,7 @@ from statistics import fmean, median
 from ...units import seconds_text
 from ..blocks import Document, Section, Styled, Table, table
 from ..views.demo import DemoComparison, DemoOutcome, DemoRun, DemoView
+from ..views.tuner_changes import tuner_changes
 from . import job
 from .summary import savings
 
@@ -19,11 +20,12 @@ def report(view: DemoView) -> Document:
     for each in view.comparisons:
         found = each.explain
         sections.append([Styled(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})")])
-        sections.append([job.decisions(found.decisions, found.start_s, found.gains)])
+        sections.append([job.decisions(tuner_changes(found.decisions, found.gains), found.start_s)])
     state = view.comparisons[0].status
     notes = (
         f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
-        f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
+        " (least - most). Checkpoints: the time that they blocked; of the first"
+        f" {FIRST} and the last {LAST} the median (least - most)."
     )
     verdicts: Document = [[verdict(each), *savings(each.status)] for each in view.comparisons]
     return [*sections, [_table(view)], [notes], *verdicts]
@@ -79,7 +81,7 @@ def verdict(each: DemoComparison) -> Styled:
     return Styled(
         f"From {each.start}: {result}. {before.whole_s:.1f} and {after.whole_s:.1f} s alone,"
         f" {each.tuned.whole_s:.1f} s tuned, start and end {seconds_text(more_s)} longer;"
-        f" a checkpoint in the end {seconds_text(last_s)} alone,"
+        f" a checkpoint in the end blocked {seconds_text(last_s)} alone,"
         f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned. {_allowed(each)}",
         style,
     )
@@ -89,8 +91,10 @@ def _allowed(each: DemoComparison) -> str:
     """Return what this machine allows, as far as was found."""
     if each.found is None:
         return f"Nothing better was found: {each.status.savings.why_nothing}."
-    took = f"{each.found.whole_s:.1f} s, a checkpoint {seconds_text(median(each.found.checkpoint_s[-LAST:]))}"
-    return f"Alone with the settings that were found: {took}."
+    last = seconds_text(median(each.found.checkpoint_s[-LAST:]))
+    return (
+        f"Alone with the settings that were found: {each.found.whole_s:.1f} s, a checkpoint blocked {last}."
+    )
 
 
 def _with_bounds(middle: Callable[[Sequence[float]], float], values_s: Sequence[float]) -> str:

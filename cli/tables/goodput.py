@@ -31,11 +31,11 @@ _LEAST_SHOWN_S = 0.0005
 """Less would be shown as 0.000 seconds."""
 _MANY = 100.0
 _SHOWN_STEPS = 3
-GAINS_NOTE = (
-    "Saves: seconds of a checkpoint against the settings before the change, as is believed by now, with its"
-    " 90 % interval; losses are negative. A checkpoint costs what it blocks and what its flush takes from"
-    " the steps. So far: of all checkpoints under the change, against your own settings; these add up. What"
-    " trials cost that were taken back, and the time to apply settings, is in the bucket tuning."
+_GAINS_NOTE = (
+    "Before: believed cost of a checkpoint (blocking + slowdown) under the settings before the change; saves:"
+    " what the change takes off it, with its 90 % interval; losses are negative. So far: of all checkpoints"
+    " under the change, against your own settings; these add up. What trials cost that were taken back, and"
+    " the time to apply settings, is in the bucket tuning."
 )
 
 
@@ -101,7 +101,7 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
 def job(view: JobGoodputView) -> Document:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
     shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
-    return [[heading(view.job_name)], *shown, _steps(view.steps)]
+    return [[heading(view.job_name)], *shown, [steps_table(view.steps)] if view.steps else []]
 
 
 def heading(job_name: str) -> str:
@@ -128,7 +128,7 @@ def _job(job: JobView) -> Iterator[Section]:
         yield [_buckets(account, "window"), f"goodput {account.goodput:.1%}"]
     notes = (estimate_text(job.estimated) if job.estimated else "", _two_goodputs(job))
     yield [Styled(note, DIM) for note in notes if note]
-    yield _steps(job.steps)
+    yield [steps_table(job.steps)] if job.steps else []
     if job.compat is not None:
         yield _compat(job.compat, tells_steps=job.tells_steps)
     if job.no_compat:
@@ -191,7 +191,7 @@ def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary |
     if account.skew_s >= _LEAST_SKEW_S:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
-    return [[_buckets(account, "wall time"), *shown], [_gains(view.gains)] if view.gains else []]
+    return [[_buckets(account, "wall time"), *shown], [gains(view.gains)] if view.gains else []]
 
 
 def counted_steps(count: int, steps: StepSummary | None) -> int:
@@ -221,12 +221,12 @@ def _buckets(spent: Account | Window, whole: str) -> Table:
     return table("where the time went", ">seconds", ">share", rows=rows, total=total)
 
 
-def _gains(views: Sequence[GainView]) -> Table:
+def gains(views: Sequence[GainView]) -> Table:
     """Return a row for each change, their sum, and what the columns are."""
     headings = (">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far")
     total = ("", "together", *[""] * 5, _number(together(views).total_s))
-    title = "What each decision gained (seconds a checkpoint)"
-    return table(*headings, rows=map(_gain, views), total=total, title=title, note=GAINS_NOTE)
+    title = "What each decision gained (seconds of a checkpoint's believed cost)"
+    return table(*headings, rows=map(_gain, views), total=total, title=title, note=_GAINS_NOTE)
 
 
 def _gain(view: GainView) -> tuple[Cell, ...]:
@@ -242,10 +242,8 @@ def _number(value_s: float) -> str:
     return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
 
 
-def _steps(steps: StepSummary | None) -> Section:
+def steps_table(steps: StepSummary) -> Table:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
-    if steps is None:
-        return []
     peers_s, rolling_s, stride = steps.peers_ideal_s, steps.rolling_deviation_s, steps.stride
     peers = f"none, {steps.no_peers_ideal}" if peers_s is None else seconds_text(peers_s)
     rolling = f"{seconds_text(rolling_s)} over the last {steps.rolling}"
@@ -258,7 +256,7 @@ def _steps(steps: StepSummary | None) -> Section:
         "slowest": "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS]),
         "stragglers": _stragglers(steps),
     }
-    return [table("step times", "", rows=list(rows.items()))]
+    return table("step times", "", rows=list(rows.items()))
 
 
 def _slow(each: SlowStep) -> str:

@@ -66,8 +66,9 @@ def _between(estimate: Estimate) -> str:
 def _grounds(view: Outlook) -> Iterable[str]:
     """Yield what the numbers rest on, one line each."""
     found, failures = view.measured, view.failures
-    flush = f", a flush {_time(found.flush_cost_s)} more" if found.flush_every else ""
-    yield f"A checkpoint takes {_time(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
+    flush = f" without its flush, which costs {_time(found.flush_cost_s)} more" if found.flush_every else ""
+    last = count_text(found.checkpoints, "checkpoint")
+    yield f"Mean cost of the last {last}, under the active settings: {_time(found.checkpoint_s)}{flush}."
     for choice in view.choices:
         if choice.flush_wait_s:
             yield (

@@ -8,15 +8,14 @@ from ...intents.rules.explain import LeverView
 from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
-from ...intents.tune.decisions import Decision, Verdict
-from ...intents.tune.gains import GainView
+from ...intents.tune.decisions import Verdict
 from ...units import bytes_text, count_text, seconds_text
 from ..blocks import Block, Document, Lines, Section, Styled, Table, facts, table
 from ..format import transitions_text, value_text, verdict_cell
 from ..views.story import Story, standing
 from ..views.tuner_changes import TunerChange, tuner_changes
 from . import nodes
-from .summary import cost_text, failures, journal_gaps
+from .summary import believed, costs, failures, journal_gaps
 
 _BARS = 60
 _HEIGHTS = "▁▂▃▄▅▆▇█"
@@ -40,7 +39,7 @@ def status(view: StatusView) -> Document:
             "trying": (view.trying or "nothing") if view.running else "",
             "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
-            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
+            "checkpoints": f"{view.checkpoints}, {costs(view)}" if view.checkpoints else "none",
             "interval": view.pace,
             "diverges": view.divergence,
             "goodput": f"{view.goodput:.1%}",
@@ -70,7 +69,7 @@ def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> Document:
     """Return the frame of `scrtune status --watch`."""
     costs_s = [each.cost_s for each in spent.costs[-_BARS:]]
     bars = f"{sparkline(costs_s)}  {seconds_text(costs_s[-1])}" if costs_s else "none measured yet"
-    title = f"The last {count_text(len(costs_s), 'checkpoint')}, what each cost" if costs_s else "Checkpoints"
+    title = f"Cost of the last {count_text(len(costs_s), 'checkpoint')}, each" if costs_s else "Checkpoints"
     found = [each for each in why.intents if each.count]
     return [*status(seen), [intents(found, why.start_s)], [facts({title: bars})]]
 
@@ -88,17 +87,6 @@ def counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
 
 
-def _is_measured(view: StatusView | ExplainView) -> bool:
-    return max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
-
-
-def _costs(view: StatusView | ExplainView, each: str = "") -> str:
-    if not _is_measured(view):
-        return "not measured"
-    now, before = cost_text(view.checkpoint_cost_s), cost_text(view.baseline_cost_s)
-    return f"{now}{each} now, {before} under your settings"
-
-
 def intents(views: Sequence[IntentView], start_s: float = 0.0) -> Table:
     """Return a row for each intent with its evidence, and until when that is in a job from `start_s` on."""
     rows = ((view.name, view.sentence, _evidence(view, start_s)) for view in views)
@@ -114,20 +102,20 @@ def _evidence(view: IntentView, start_s: float) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
-def decisions(
-    log: Sequence[Decision], start_s: float, gains: Sequence[GainView], *, running: bool = False
-) -> Table:
+def decisions(changes: Sequence[TunerChange], start_s: float, *, running: bool = False) -> Table:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
     If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
     that is not `running` has no verdict any more.
     """
-    begin_s, rows = start_s or (log[0].time_s if log else 0.0), []
-    for change in tuner_changes(log, gains):
+    begin_s, rows = start_s or (changes[0].decision.time_s if changes else 0.0), []
+    for change in changes:
         is_over = change.verdict is Verdict.TRIAL and not running
         verdict = "undecided" if is_over else verdict_cell(change.verdict)
         at, number = f"{change.decision.time_s - begin_s:.1f} s", str(change.decision.generation)
-        rows.append((at, number, verdict, Lines((Styled(change.what), _reasons(change)))))
+        rows.append(
+            (at, number, verdict, Lines((Styled(f"{change.number}. {change.what}"), _reasons(change))))
+        )
     return table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
 
 
@@ -157,7 +145,7 @@ def _believed(change: TunerChange) -> str:
     return f"{change.gain_text}; {ratio}, cheaper with probability {found.p_better:.2f}"
 
 
-def _no_decisions(view: ExplainView) -> str:
+def no_decisions(view: ExplainView) -> str:
     """Return why nothing was changed."""
     if view.mode != "auto":
         return f"Nothing is changed: --mode {view.mode}."
@@ -177,8 +165,13 @@ def levers(views: Sequence[LeverView]) -> Table:
         )
         for each in views
     )
-    title = "Why each lever is as it is (saves: of a checkpoint, as believed, with what goes best with it)"
-    return table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
+    title, note = (
+        "Why each lever is as it is",
+        "Saves: of a checkpoint's believed cost, with what goes best with it.",
+    )
+    return table(
+        "lever", "now", "best other", ">saves", "why", rows=rows, title=title, note=note, kind="texts"
+    )
 
 
 def proposals(found: Sequence[Proposal], title: str) -> Section:
@@ -192,7 +185,7 @@ def proposals(found: Sequence[Proposal], title: str) -> Section:
     return shown
 
 
-def _settings(view: ExplainView) -> Table:
+def settings(view: ExplainView) -> Table:
     """Return a row for each parameter: the user's value, its origin, the active value."""
     rows = []
     for name, value in sorted(view.settings.items()):
@@ -200,7 +193,7 @@ def _settings(view: ExplainView) -> Table:
         active = value_text(value)
         shown = active if value == own else Styled(active, "bold green")
         rows.append((name, value_text(own), view.sources.get(name, ""), shown))
-    return table("parameter", "yours", "from", "active", rows=rows, title="Settings")
+    return table("parameter", "yours", "from", "active", rows=rows, title="Settings", kind="texts")
 
 
 def _probe(probe: StorageProbed) -> str:
@@ -226,17 +219,17 @@ def explain(view: ExplainView) -> Document:
     at_nodes: Section = []
     if view.nodes:
         at_nodes = [nodes.table_of(view.nodes), *(f"Straggler: {each}." for each in view.stragglers)]
-    changes = decisions(view.decisions, view.start_s, view.gains, running=view.running)
+    changes = decisions(tuner_changes(view.decisions, view.gains), view.start_s, running=view.running)
     proposed = proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")
     return [
         [Styled(f"Job {view.job_id}")] if view.job_id else [],
         [intents(view.intents, view.start_s)],
         seen,
         at_nodes,
-        [changes if view.decisions else _no_decisions(view)],
+        [changes if view.decisions else no_decisions(view)],
         [levers(view.levers)] if view.levers else [],
         [*_parameters(view)],
-        [_settings(view)],
+        [settings(view)],
         [*_told(view)],
         proposed if view.proposals else [],
         [*_not_active(view)],
@@ -262,7 +255,8 @@ def _not_active(view: ExplainView) -> Iterator[Block]:
 
 def _told(view: ExplainView) -> Iterator[str]:
     """Yield what checkpoints cost, and what else there is to know of the settings, as sentences."""
-    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
+    is_known = max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
+    cost = f"Checkpoints: {believed(view)}" if is_known else "No checkpoint was measured"
     has_budget = view.mode == "auto" and view.running
     left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
     yield f"{cost}{left}."

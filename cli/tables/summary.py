@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from ...daemon.views import UNREAD, SavingsView, StatusView
+from ...daemon.views import UNREAD, ExplainView, StatusView
 from ...intents.events import Values
 from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
@@ -12,11 +12,10 @@ from ...units import count_text, seconds_text
 def summary(view: StatusView) -> list[str]:
     """Return the result of a job's tuning in a few lines, and a line for each failure."""
     tuned = (
-        f"{count_text(view.checkpoints, 'checkpoint')}, {cost_text(view.baseline_cost_s)} each under your"
-        f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
-        f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
+        f"{count_text(view.checkpoints, 'checkpoint')}, {costs(view)}; {count_text(view.kept, 'change')}"
+        f" kept, {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view.savings)]
+    lines = [f"job {view.job_id}: {tuned}", *savings(view), *_settings(view)]
     lines.append(f"observation: {view.observation.sentence()}")
     lines.append(f"why: scrtune explain --job-id {view.job_id}")
     if not view.checkpoints:
@@ -61,12 +60,16 @@ def savings(status: StatusView) -> list[str]:
     ]
 
 
-def _settings(view: SavingsView) -> Iterator[str]:
-    """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried."""
-    if view.interval:
-        yield f"checkpoint interval chosen: {_assigned(view.interval)}"
-    if view.advised:
-        yield f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"
+def _settings(view: StatusView) -> Iterator[str]:
+    """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried.
+
+    Of a parameter that `pace` has a value for, this is the one to set.
+    """
+    if interval := view.savings.interval:
+        yield f"checkpoint interval chosen: {_assigned(interval)}"
+    advised = {name: value for name, value in view.savings.advised.items() if f" {name}=" not in view.pace}
+    if advised:
+        yield f"advised, not tried: export {_assigned(advised)}; scrtune explain {min(advised)}"
 
 
 def _assigned(values: Values) -> str:
@@ -89,6 +92,19 @@ def failures(view: StatusView) -> list[str]:
     return [f"{each.name}: {each.failure}" for each in view.monitors if each.failure]
 
 
+def costs(view: StatusView) -> str:
+    """Return what a checkpoint cost on average, and what one is believed to cost."""
+    if not view.mean_cost_s:
+        return "none measured"
+    return f"mean cost {seconds_text(view.mean_cost_s)}; {believed(view)}"
+
+
+def believed(view: StatusView | ExplainView) -> str:
+    """Return what a checkpoint is believed to cost (docs/tuning.md), under the user's settings and now."""
+    own, now = cost_text(view.baseline_cost_s), cost_text(view.checkpoint_cost_s)
+    return f"believed cost of one (blocking + slowdown) {own} under your settings, {now} now"
+
+
 def cost_text(value_s: float) -> str:
     """Return the cost of a checkpoint; 0 means that it is not known."""
-    return seconds_text(value_s) if value_s > 0 else "not measured"
+    return seconds_text(value_s) if value_s > 0 else "not known"

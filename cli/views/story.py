@@ -169,7 +169,8 @@ def _derived(each: DerivedParameter, view: ExplainView) -> dict[str, str]:
 def _lever(lever: LeverView) -> str:
     other = ""
     if lever.other is not None:
-        other = f"; best other {value_text(lever.other)}, believed to save {lever.gain_s:.3f} s a checkpoint"
+        saves = f", believed to save {lever.gain_s:.3f} s a checkpoint" if lever.gain_s > 0 else ""
+        other = f"; best other {value_text(lever.other)}{saves}"
     return f"{value_text(lever.value)} now{other}: {lever.why}"
 
 

@@ -5,9 +5,9 @@ import msgspec
 from ...daemon.views import ExplainView, StatusView, explain_view, status_view
 from ...goodput.interval.model import IntervalError
 from ...goodput.interval.recommend import Outlook
-from ...intents.rules.explain import why_nothing
 from ...scr_config.render import RenderError, environment_text
 from ..jobs import state as job_state
+from ..jobs.find import is_running
 from ..jobs.record import JobRecord
 from .interval import inputs, outlook
 
@@ -17,20 +17,6 @@ class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     explain: ExplainView
     status: StatusView
-
-    @property
-    def unchanged(self) -> str:
-        """Why every parameter has the user's value; empty if one has another."""
-        found = self.explain
-        if any(found.baseline.get(name) != active for name, active in found.settings.items()):
-            return ""
-        if found.mode != "auto":
-            why = f"--mode {found.mode}"
-        elif found.baseline_cost_s <= 0:
-            why = "no checkpoint was measured"
-        else:
-            why = why_nothing(found.levers)
-        return f"Every setting is your own: {why}."
 
     @property
     def environment(self) -> str:
@@ -49,7 +35,9 @@ def tuned_job(job: JobRecord) -> TunedJob | None:
     status = status_view(pipeline, job.now, job_id=job.name, host="")
     if job.paths is not None:  # only its daemon knows which nodes it hears
         status = msgspec.structs.replace(status, cluster=job_state.status(job.paths).cluster)
-    return TunedJob(explain=explain_view(pipeline), status=status)
+    running = job.paths is not None and is_running(job.paths)
+    explain = msgspec.structs.replace(explain_view(pipeline), running=running)
+    return TunedJob(explain=explain, status=status)
 
 
 def outlook_of(job: JobRecord) -> Outlook | None:

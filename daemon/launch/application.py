@@ -12,6 +12,8 @@ _LAUNCHERS = re.compile(
 )
 _INTERPRETERS = re.compile(r"(pypy|python)[\d.]*|(ba|da|k|z)?sh|perl|julia|Rscript|torchrun")
 _TAKE_A_VALUE = {"-W", "-X"}
+_RUN_A_SCRIPT = {"mpi4py", "mpi4py.run"}
+"""Modules that run what stands behind them as Python does."""
 
 
 def application_of(command: Sequence[str]) -> str:
@@ -47,7 +49,8 @@ def _script(words: Iterator[str]) -> str:
         if word in _TAKE_A_VALUE:
             next(words, "")
         elif word == "-m":
-            return f"-m {next(words, '')}"
+            if (module := next(words, "")) not in _RUN_A_SCRIPT:
+                return f"-m {module}"
         elif word == "-c":
             return f"-c {_checksum(next(words, ''))}"
         elif not word.startswith("-") and not word.isdigit():

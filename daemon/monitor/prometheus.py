@@ -101,7 +101,7 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("node_failures", "Nodes that SCR's scripts found dead", account.node_failures)
     status = snapshot.status
     cost = {"now": status.checkpoint_cost_s, "own settings": status.baseline_cost_s}
-    yield _gauge("checkpoint_cost_seconds", "Mean cost of a checkpoint", cost, "settings")
+    yield _gauge("checkpoint_cost_seconds", "Believed cost of a checkpoint", cost, "settings")
     if last is None:
         return
     yield _gauge("last_checkpoint_cost_seconds", "Cost of the last checkpoint", last.cost_s)

@@ -61,8 +61,8 @@ def absurd(
         return ""
     return (
         f"checkpoints come too {'often' if now.interval_s < now.best_s else 'seldom'}: after"
-        f" {_time(now.interval_s)} of work each, and one costs {_time(now.checkpoint_s)} on average, with its"
-        f" flush; after {_time(now.best_s)} they would cost {now.lost:.0%} of the time less:"
+        f" {_time(now.interval_s)} of work each, at a mean cost of {_time(now.checkpoint_s)} under the"
+        f" settings in use; after {_time(now.best_s)} they would cost {now.lost:.0%} of the time less:"
         f" {' '.join(f'{name}={value}' for name, value in now.settings.items())}, in applications that ask"
         " SCR_Need_checkpoint (scrtune goodput --interval says more)"
     )

@@ -22,6 +22,9 @@ ENVIRONMENT = "<environment>"
 """The file of a finding about an environment variable; its line and column are 0."""
 
 _VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
+_SETTING = re.compile(rf"^[ \t]*(?:SCR_\w+|{'|'.join(DESCRIPTORS)})[ \t]*=", re.MULTILINE | re.IGNORECASE)
+_FEW_LINES = 5
+_NEITHER = "neither a config file of SCR's nor a job script"
 _NO_TEXT = "there is a NUL byte: this is no script that a shell could read"
 _DOS = "a DOS line end: shells take the carriage return for part of the last word"
 _UNREADABLE = {
@@ -68,11 +71,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def source_of(file: str, text: str) -> Source:
-    """Return a file as what it is by its contents: a job script or a config file."""
+    """Return a file as what its contents are: a job script, a config file, or neither (`language`)."""
     language = other_language(file, text)
     is_script = bool(language) or is_job_script(text)
+    if not is_script and not _may_be_config(text):
+        language, is_script = _NEITHER, True
     kind = SourceKind.JOB_SCRIPT if is_script else SourceKind.CONFIG_FILE
     return Source(file=file, kind=kind, text=text, language=language)
+
+
+def _may_be_config(text: str) -> bool:
+    """Return whether `text` sets a parameter of SCR's, or is short, or has a ``=`` in every second line."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    pairs = sum("=" in line for line in lines)
+    return len(lines) < _FEW_LINES or 2 * pairs >= len(lines) or _SETTING.search(text) is not None
 
 
 def environment_source(variables: Mapping[str, str]) -> Source:
@@ -235,6 +247,8 @@ def _of_script(source: Source) -> Iterator[ConfigProblem]:
     if source.language:
         what = f"not read: {source.language}. Nothing of what this script sets was checked"
         remedy = "run `scrtune check --env` where it has set its variables"
+        if source.language == _NEITHER:
+            what, remedy = f"not read: this is {_NEITHER}", "name one of these"
         yield ConfigProblem(Severity.WARNING, Code.NOT_READ, "", what, remedy, 1, 1)
     for code, (text, what, remedy) in _UNREADABLE.items():
         if text in source.text:

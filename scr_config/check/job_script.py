@@ -26,7 +26,8 @@ _SCRIPT = re.compile(
 )
 _LANGUAGES = "t?csh|fish|python|perl|ruby|tclsh|lua|pwsh|nu|xonsh|elvish"
 _OTHER_LANGUAGE = re.compile(rf"#!.*?\b({_LANGUAGES})[0-9.]*(?:[ \t\n]|$)")
-_ENDING = re.compile(r"\.(t?csh|fish)$")
+_ENDING = re.compile(r"\.(t?csh|fish|py)$")
+_NAMES = {"py": "python, which is no shell script and no config file"}
 _NODES = re.compile(
     r"^#(?:SBATCH|BSUB|[ \t]*(?:flux|FLUX):)[^\n]*?[ \t](?:-N|--nodes|-nnodes)[= \t]*(\d{1,7})(?![-\d])",
     re.MULTILINE,
@@ -56,7 +57,7 @@ def is_job_script(text: str) -> bool:
 def other_language(file: str, text: str) -> str:
     """Return the language of a script that is not read; empty for scripts of sh, bash and zsh."""
     match = _ENDING.search(file) or _OTHER_LANGUAGE.match(text)
-    return match[1] if match else ""
+    return _NAMES.get(match[1], match[1]) if match else ""
 
 
 def nodes_asked_for(text: str) -> int | None:

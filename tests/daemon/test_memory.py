@@ -190,6 +190,8 @@ def test_it_lies_in_the_users_state_directory() -> None:
         ("python3 train.py --lr 0.1", "python3 train.py"),
         ("mpiexec -n 4 --host a,b python3 -u -X dev /home/me/train.py --epochs 3", "python3 train.py"),
         ("srun --mpi=pmix -N 2 env A=1 python3 -m package.train --seed 7", "python3 -m package.train"),
+        ("mpiexec -n 2 python3 -m mpi4py train.py --lr 0.1", "python3 train.py"),
+        ("mpiexec -n 2 python3 -m mpi4py -m package.train", "python3 -m package.train"),
         ("mpiexec -n 2 /bin/true 17", "true"),
         ("sh job.sh 1 2", "sh job.sh"),
         ("torchrun --nnodes=2 --nproc_per_node 4 train.py", "torchrun train.py"),

@@ -218,7 +218,7 @@ def test_a_script_that_is_not_read_is_reported(here: Path, name: str) -> None:
 def test_the_config_file_that_a_script_names_is_checked_with_it(here: Path, where: str) -> None:
     (here / "jobs").mkdir()
     (here / "jobs" / "job.sh").write_text("export SCR_CONF_FILE=my.conf\nexport SCR_CACHE_BYPASS=0\n")
-    assert check("jobs/job.sh").stdout == "scrtune: nothing found\n", "it is not there"
+    assert check("jobs/job.sh").stdout.count("no-config-file") == 1, "it is not there"
     (here / where / "my.conf").write_text("SCR_FLUSH=ten\n")
     result = check("jobs/job.sh", "--format", "gcc")
     assert result.exit_code == 2
@@ -327,3 +327,41 @@ def test_any_bytes_give_output_and_one_of_the_exit_codes(here: Path, data: bytes
 def test_the_page_has_every_code_that_there_is() -> None:
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| (?:error|warning)", PAGE, re.MULTILINE)
     assert rows == [code for code in Code if code not in (Code.NOT_FOR_A_FILE, Code.SYSTEM_CONFIG)]
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        ("nosuch.conf", "is not there: without it SCR runs with its defaults"),
+        ("$D/x", "is known to the script alone"),
+    ],
+)
+def test_a_config_file_that_a_job_script_names_and_that_is_not_there_is_named(
+    here: Path, named: str, why: str
+) -> None:
+    (here / "job.sh").write_text(f"#!/bin/bash\nexport SCR_CONF_FILE={named}\nsrun ./app\n")
+    found = check("job.sh", "--format", "gcc")
+    assert found.exit_code == 1
+    assert f"job.sh:2:22: warning: SCR_CONF_FILE: {named} {why}; nothing" in found.stdout
+    assert "[no-config-file]" in found.stdout
+    (here / "other.conf").write_text("")
+    assert check("job.sh", "other.conf", "--format", "gcc").stdout == ""
+    (here / "nosuch.conf").write_text("")
+    assert ("no-config-file" in check("job.sh", "--format", "gcc").stdout) == (named != "nosuch.conf")
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("app.py", "not read: python, which is no shell script and no config file."),
+        ("app.c", "not read: this is neither a config file of SCR's nor a job script"),
+    ],
+)
+def test_what_is_no_config_file_and_no_job_script_has_one_finding(here: Path, name: str, what: str) -> None:
+    lines = ["import sys", "from mpi4py import MPI", "x = MPI", "while x:", "    x.step()", "    SCR_Init();"]
+    (here / name).write_text("\n".join(lines))
+    found = check(name, "--format", "gcc")
+    assert found.exit_code == 1
+    (line,) = found.stdout.splitlines()
+    assert what in line
+    assert line.endswith("[not-read]")

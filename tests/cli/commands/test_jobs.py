@@ -94,7 +94,8 @@ def test_clean_removes_the_tables_of_studies_unless_a_job_is_named(scrtune: Scrt
     directory.mkdir(parents=True)
     (directory / "a.table").write_bytes(bytes(3 << 20))
     assert f"{directory}: 3 MiB of tables" in scrtune("clean").stdout
-    assert "tables" not in scrtune("clean", "--job-id", "j", "--yes").stdout
+    finished("over", base)
+    assert "of tables" not in scrtune("clean", "--job-id", "over", "--yes").stdout
     assert scrtune("clean", "--yes").exit_code == 0
     assert list(directory.iterdir()) == []
 
@@ -110,7 +111,10 @@ def test_clean_leaves_who_runs_what_is_young_and_who_is_not_named(
     broke_off.lock.touch()
     assert "removed 1 job" in scrtune("clean", "--yes", "--keep", "1h").stdout
     assert sorted(each.name for each in base.iterdir()) == ["broke-off", "j", "over"]
-    assert "No job" in scrtune("clean", "--yes", "--job-id", "other").stdout
+    unknown = scrtune("clean", "--yes", "--job-id", "other")
+    assert (unknown.exit_code, unknown.stdout) == (3, "")
+    assert "job 'other' left nothing here" in unknown.stderr
+    assert "job 'j' runs" in scrtune("clean", "--yes", "--job-id", "j").stderr
     assert "removed 1 job" in scrtune("clean", "--yes").stdout
     assert sorted(each.name for each in base.iterdir()) == ["broke-off", "j"]
     assert real_daemon.answers()

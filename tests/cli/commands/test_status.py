@@ -97,7 +97,7 @@ def test_a_job_is_watched_until_it_has_ended(real_daemon: Any) -> None:
     assert process.returncode == 0
     assert not re.search(rb" \n", shown)
     table = " ".join(shown.decode().split())
-    for said in ("daemon has ended", "goodput 40.0%", "The last 1 checkpoint, what each cost █ 1.00 s"):
+    for said in ("daemon has ended", "goodput 40.0%", "Cost of the last 1 checkpoint, each █ 1.00 s"):
         assert said in table
     assert table.count("goodput") == 1  # into a pipe there is one frame
 
@@ -111,7 +111,7 @@ def test_a_watched_job_is_drawn_anew_as_it_changes_until_ctrl_c(real_daemon: Any
     os.close(end)
     shown = until_shown(terminal, b"none measured yet")
     daemon.tell(*JOB[2:])
-    shown += until_shown(terminal, b"The last 1 checkpoint")
+    shown += until_shown(terminal, b"Cost of the last 1 checkpoint")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
     os.close(terminal)

@@ -15,6 +15,7 @@ from scrtune.cli.views.tuned_job import TunedJob
 from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.views import ClusterView, MemberView, explain_view, status_view
 from scrtune.intents.events import LeaderChanged, NodeObserved, ProcessUse
+from scrtune.intents.tune.gains import gains, together
 
 from ...support.report_job import browse, checkpointed, reported, section, write_log
 from ...support.simulated_job import CACHED, Job
@@ -65,10 +66,18 @@ def test_each_setting_is_there_with_the_users_value_and_the_reason(tuned: tuple[
     assert {name: row[2] for name, row in rows.items()} == {
         name: str(value) or '""' for name, value in job.pipeline.tuner.settings.items() if name in rows
     }
-    for lever in job.pipeline.levers():
-        if lever.name in rows:
-            assert rows[lever.name][4] == lever.why
-    assert "Every setting is your own" not in text
+    why = {row[0]: row[4] for row in section(text, "Why each lever is as it is")}
+    assert why == {lever.name: lever.why for lever in job.pipeline.levers()}
+    assert "No change" not in text
+
+
+def test_changes_and_what_they_gained_are_there_as_in_explain_and_goodput(tuned: tuple[Job, str]) -> None:
+    job, text = tuned
+    found = [each for each in gains(job.pipeline.decisions) if each.gain is not None]
+    rows = section(text, "What each decision gained (seconds of a checkpoint&#39;s believed cost)")
+    assert [row[1] for row in rows[:-1]] == [each.rule for each in found]
+    assert rows[-1][-1] == f"{together(found).total_s:.3f}"
+    assert "<h2>Decisions</h2>" in text
 
 
 def test_what_is_to_be_copied_are_the_settings_for_good(tuned: tuple[Job, str]) -> None:
@@ -100,11 +109,11 @@ def test_the_interval_is_the_one_that_the_command_recommends(tuned: tuple[Job, s
 
 def test_a_job_in_which_nothing_changed_says_so_and_why(tmp_path: Path) -> None:
     silent = page_of(Job(CACHED), tmp_path)
-    assert "Every setting is your own: no checkpoint was measured." in silent
+    assert "No change: no checkpoint was measured." in silent
     assert "<pre>" not in silent
     watched = Job({**CACHED, "SCR_FLUSH_ASYNC": 0}, **RECOMMEND).checkpoints(6)
     text = page_of(watched, tmp_path)
-    assert "Every setting is your own: --mode recommend." in text
+    assert "Nothing is changed: --mode recommend." in text
     assert "It is proposed, and was not tried." in text
     assert exported(text)["SCR_FLUSH_ASYNC"] == "1"
 

@@ -8,6 +8,7 @@ from scrtune.cli.blocks import Document, table
 from scrtune.cli.tables import goodput as goodput_tables
 from scrtune.cli.tables import job as job_tables
 from scrtune.cli.tables.summary import summary
+from scrtune.cli.views.tuner_changes import tuner_changes
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved, StorageProbed
@@ -38,11 +39,34 @@ def status_of(pipeline: Pipeline, **changed: object) -> views.StatusView:
 
 def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
     assert "checkpoints none goodput" in text(job_tables.status(status_of(pipeline)))
-    assert "checkpoints 1; not measured goodput" in text(
+    assert "checkpoints 1, none measured goodput" in text(
         job_tables.status(status_of(pipeline, checkpoints=1))
     )
     assert "No checkpoint was measured" in text(job_tables.explain(views.explain_view(pipeline)))
-    assert "1 checkpoint, not measured each" in summary(status_of(pipeline, checkpoints=1))[0]
+    assert "1 checkpoint, none measured; " in summary(status_of(pipeline, checkpoints=1))[0]
+
+
+def test_mean_and_believed_costs_are_named(pipeline: Pipeline) -> None:
+    status = status_of(
+        pipeline, checkpoints=3, mean_cost_s=0.2, baseline_cost_s=0.2848, checkpoint_cost_s=0.1943
+    )
+    believed = "believed cost of one (blocking + slowdown) 284.8 ms under your settings, 194.3 ms now"
+    assert f": 3 checkpoints, mean cost 200.0 ms; {believed}; " in summary(status)[0]
+    assert f"checkpoints 3, mean cost 200.0 ms; {believed} " in text(job_tables.status(status))
+    explained = msgspec.structs.replace(
+        views.explain_view(pipeline), baseline_cost_s=0.2848, checkpoint_cost_s=0.1943
+    )
+    assert f"Checkpoints: {believed};" in text(job_tables.explain(explained))
+
+
+def test_an_interval_is_advised_once(pipeline: Pipeline) -> None:
+    savings = views.SavingsView(advised={"SCR_CHECKPOINT_SECONDS": 246, "SCR_PREFIX_SIZE": 2})
+    status = status_of(pipeline, checkpoints=3, savings=savings)
+    assert any("SCR_CHECKPOINT_SECONDS=246 SCR_PREFIX_SIZE=2" in line for line in summary(status))
+    often = msgspec.structs.replace(status, pace="too often: SCR_CHECKPOINT_SECONDS=262, in applications")
+    assert [line for line in summary(often) if "SCR_CHECKPOINT_SECONDS=" in line] == [
+        f"scrtune: {often.pace}"
+    ]
 
 
 def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipeline) -> None:
@@ -109,8 +133,8 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
         previous={"SCR_SET_SIZE": 8},
         because="only a launch can change it",
     )
-    shown = text([[job_tables.decisions([waiting], 1.0, ())]])
-    assert "pending SCR_SET_SIZE 8 -> 4" in shown
+    shown = text([[job_tables.decisions(tuner_changes([waiting], ()), 1.0)]])
+    assert "pending 1. SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
 
@@ -123,7 +147,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         rule="a run under other settings",
         because="it differs",
     )
-    assert text([[job_tables.decisions([trial, again], 1.0, ())]]).count("yours again") == 2
+    assert text([[job_tables.decisions(tuner_changes([trial, again], ()), 1.0)]]).count("yours again") == 2
 
 
 @pytest.mark.parametrize(

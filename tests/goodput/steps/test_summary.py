@@ -3,11 +3,12 @@
 import random
 from statistics import median
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
+from scrtune.goodput.events import GoodputEvent, JobStarted, RestartCompleted, StepCompleted, StepStarted
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.steps.summary import ROLLING, stragglers
 from scrtune.goodput.steps.types import Straggler
@@ -45,6 +46,14 @@ def test_work_between_outputs_is_no_step() -> None:
     pieces = [StepCompleted(step=(n << 20) + 1, start_s=10.0 * n, end_s=10.0 * n + 9) for n in range(5)]
     assert step_summary(pieces) is None
     assert step_summary(pieces[:1]) is not None  # a single number may be that of a step
+
+
+def test_work_after_a_restart_is_no_step_before_the_first_output_either() -> None:
+    pieces = [StepCompleted(step=(2 << 20) + n, start_s=10.0 * n, end_s=10.0 * n + 9) for n in range(1, 4)]
+    restart = RestartCompleted(dataset=2, name="d2", start_s=1.0, end_s=2.0)
+    assert step_summary([JobStarted(time_s=0.0), restart, *pieces]) is None
+    other = msgspec.structs.replace(restart, dataset=1)  # these are the application's own
+    assert step_summary([JobStarted(time_s=0.0), other, *pieces]) is not None
 
 
 def test_windows_that_follow_each_other_have_every_step_once() -> None:

@@ -98,7 +98,9 @@ def test_the_table_says_what_to_set_and_what_it_rests_on() -> None:
     setting = f"SCR_CHECKPOINT_SECONDS={best.settings['SCR_CHECKPOINT_SECONDS']} SCR_FLUSH=6"
     assert setting in shown
     assert "6 failures seen in 10.0 d on 128 nodes" in shown
-    assert "A checkpoint takes 10.00 s, a flush 80.00 s more (mean of 9)" in shown
+    assert (
+        "Mean cost of the last 9 checkpoints, under the active settings: 10.00 s without its flush" in shown
+    )
     assert "Llama 3" in shown
     assert "h a day more" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 120
@@ -328,7 +330,7 @@ def test_a_job_that_logs_only_its_saves_has_an_interval_by_its_id_and_by_its_jou
     journal_of([(T0 + 600, event) for event in SAVES], journal)
     of_id, of_log = scrtune_goodput("--job-id", "live", "--interval"), scrtune_goodput(journal, "--interval")
     assert of_id.exit_code == 0, of_id.output
-    assert "A checkpoint takes 3.00 s (mean of 5)" in of_id.stdout
+    assert "Mean cost of the last 5 checkpoints, under the active settings: 3.00 s." in of_id.stdout
     assert of_id.stdout == of_log.stdout
 
 
