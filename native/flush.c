@@ -10,9 +10,11 @@
  */
 #include "scrtune.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 
 #define UNIT_S 1e-5
@@ -25,6 +27,7 @@ enum { FLUSH_LIMIT = 16, UNITS_LIMIT = 2000000000 };
 typedef struct {
     atomic_int dataset; /* 0: none */
     int files;
+    pthread_t dispatcher; /* the thread that starts AXL's */
     double started_s, dispatched_s; /* monotonic */
     atomic_int copied;
     _Atomic double ended_s;
@@ -37,6 +40,7 @@ static struct {
     cpus mask, before;
     bool has_mask;
     unsigned int threads;
+    atomic_int nice; /* 0: the one that is inherited */
 } wanted;
 
 static flush *flush_of(int dataset)
@@ -58,6 +62,11 @@ void flush_use_cpus(const cpus *mask)
     if (mask != NULL) {
         wanted.mask = *mask;
     }
+}
+
+void flush_use_nice(int nice)
+{
+    wanted.nice = nice;
 }
 
 void flush_use_threads(unsigned int count)
@@ -127,12 +136,25 @@ static file_copy real_copy(void)
     return real;
 }
 
+/* A thread that AXL started for this flush leaves the cores to the computation. It ends with the flush: nothing has to
+ * be undone, which would take a privilege. */
+static void yield_cores(const flush *of)
+{
+    const int nice = wanted.nice;
+    if (of != NULL && nice > 0 && !pthread_equal(pthread_self(), of->dispatcher) &&
+        getpriority(PRIO_PROCESS, 0) < nice) {
+        setpriority(PRIO_PROCESS, 0, nice); /* Linux: 0 is this thread */
+    }
+}
+
 SCRTUNE_API int axl_file_copy(const char *source, const char *target, unsigned long buffer, long more)
 {
     const file_copy real = real_copy();
+    const int dataset = dataset_of(source);
+    yield_cores(flush_of(dataset));
     const int result = real != NULL ? real(source, target, buffer, more) : -1;
     KEEP_ERRNO;
-    flush *of = flush_of(dataset_of(source));
+    flush *of = flush_of(dataset);
     if (of != NULL && result == 0) {
         copied(of);
     }
@@ -146,6 +168,7 @@ SCRTUNE_API int AXL_Dispatch(int id)
     REAL(AXL_Dispatch, -1);
     real_copy();
     if (starting != NULL) {
+        starting->dispatcher = pthread_self();
         starting->dispatched_s = starting->ended_s = monotonic_s();
     }
     const int errno_then = errno;

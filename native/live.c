@@ -67,6 +67,7 @@ bool live_verified(const lever *given)
     case BY_ER:
         return component_verified(given);
     case BY_CPUS:
+    case BY_NICE:
     case BY_THREADS:
         return real_function(given->symbol) != NULL;
     case BY_REINIT:
@@ -80,6 +81,7 @@ void live_begin(void)
 {
     has_async_list = scr_int("scr_flush_async", 0) != 0;
     flush_use_cpus(NULL);
+    flush_use_nice(0);
     flush_use_threads(0);
 }
 
@@ -125,6 +127,9 @@ void live_apply(const lever *given, const char *value)
         flush_use_cpus(value[0] != '\0' && cpus_of(value, &wanted) ? &wanted : NULL);
         break;
     }
+    case BY_NICE:
+        flush_use_nice((int)lever_integer(value));
+        break;
     case BY_THREADS:
         flush_use_threads((unsigned int)lever_integer(value));
         break;

@@ -85,7 +85,18 @@ typedef enum { TYPE_BOOL, TYPE_INT, TYPE_BYTES, TYPE_FLOAT, TYPE_ENUM, TYPE_TEXT
 typedef enum { CLASS_LIVE, CLASS_LIVE_ON_RANK_0, CLASS_REINIT, CLASS_LAUNCH, CLASS_INERT } lever_class;
 
 /* By what means. */
-typedef enum { BY_NOTHING, BY_INT, BY_DOUBLE, BY_ASYNC, BY_AXL, BY_ER, BY_CPUS, BY_THREADS, BY_REINIT } lever_means;
+typedef enum {
+    BY_NOTHING,
+    BY_INT,
+    BY_DOUBLE,
+    BY_ASYNC,
+    BY_AXL,
+    BY_ER,
+    BY_CPUS,
+    BY_NICE,
+    BY_THREADS,
+    BY_REINIT
+} lever_means;
 
 typedef struct {
     const char *name;
@@ -252,6 +263,7 @@ void flush_forget(void);
 /* The CPUs of the threads of AXL's that are started from now on, NULL for those of the application; how many a rank
  * has, 0 for AXL's own number. */
 void flush_use_cpus(const cpus *wanted);
+void flush_use_nice(int wanted);
 void flush_use_threads(unsigned int count);
 
 /* Whether the end of the flush of `dataset`, which is under way, will be reported. */

@@ -61,6 +61,7 @@ def _grid(engine: str) -> Iterator[Setting]:
     yield cached("SINGLE async")
     if engine == "embedded":  # a real SCR has no such parameter without scrtune
         yield cached("SINGLE async, 1 thread", SCRTUNE_FLUSH_THREADS=1)
+        yield cached("SINGLE async, nice 19", SCRTUNE_FLUSH_NICE=19)
         yield cached("SINGLE async, cache 3, 1 thread", CACHE_SIZE=3, SCRTUNE_FLUSH_THREADS=1)
     yield cached("PARTNER async", "PARTNER")
     yield cached("XOR async", "XOR")
@@ -85,6 +86,7 @@ def levers(engine: str) -> list[Setting]:
     changes += [{"FILE_BUF_SIZE": size} for size in ("512", "4KB", "64KB", "8MB", "32MB")]
     if engine == "embedded":
         changes += [{"SCRTUNE_FLUSH_THREADS": 1}, {"SCRTUNE_FLUSH_THREADS": 8}, {"SCRTUNE_FLUSH_CPUS": "0"}]
+        changes += [{"SCRTUNE_FLUSH_NICE": 19}]
     found = [DEFAULTS, POOR_START]
     found += [cached(f"SINGLE async {_text(each)}".strip(), **each) for each in changes]
     changes = [{}, {"FLUSH_ASYNC": 0}]

@@ -121,5 +121,6 @@ def _features(settings: Settings) -> Sequence[float]:
         float(settings["SCR_FLUSH_TYPE"] == "SYNC"),
         2.0 * int(settings["SCR_FLUSH_ASYNC"]),
         float(bool(settings["SCRTUNE_FLUSH_CPUS"])),
+        float(bool(settings["SCRTUNE_FLUSH_NICE"])),
     ]
     return [*schemes, *(log(int(each)) / 2 for each in numbers), *buffers, *flags]

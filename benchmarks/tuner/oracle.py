@@ -8,7 +8,8 @@ from .machine import Truth
 from .rails import in_time, permitted, survives
 from .truth import DEFAULTS, KIB, LOSSES, MIB, Settings, Value, encode_s
 
-WAYS = (("SYNC", 0), ("PTHREAD", 0), ("PTHREAD", 1))
+WAYS = (("SYNC", 0, 0), ("PTHREAD", 0, 0), ("PTHREAD", 1, 0), ("PTHREAD", 1, 19))
+"""SCR_FLUSH_TYPE, SCR_FLUSH_ASYNC and SCRTUNE_FLUSH_NICE."""
 
 
 def grid(truth: Truth, user: Settings) -> dict[str, tuple[Value, ...]]:
@@ -23,6 +24,7 @@ def grid(truth: Truth, user: Settings) -> dict[str, tuple[Value, ...]]:
         "SCR_FLUSH": (1, 2, 4, 10),
         "SCRTUNE_FLUSH_THREADS": (0, 1, 2, 4, 8, 16),
         "SCRTUNE_FLUSH_CPUS": ("", truth.job.idle),
+        "SCRTUNE_FLUSH_NICE": (0, 19),
         "SCR_FLUSH_TYPE": ("SYNC", "PTHREAD"),
         "SCR_FLUSH_ASYNC": (0, 1),
         "SCR_CACHE_BYPASS": (0, 1),
@@ -64,7 +66,7 @@ def _encodes(held: Settings, levers: dict[str, tuple[Value, ...]]) -> Iterator[S
 
 def _flushes(truth: Truth, cached: Settings, levers: dict[str, tuple[Value, ...]]) -> Iterator[Settings]:
     """The ways to flush, each with the file buffer that is the fastest for it."""
-    for (how, is_async), threads, cpus in itertools.product(
+    for (how, is_async, nice), threads, cpus in itertools.product(
         WAYS, levers["SCRTUNE_FLUSH_THREADS"], levers["SCRTUNE_FLUSH_CPUS"]
     ):
         flush: Settings = {
@@ -72,6 +74,7 @@ def _flushes(truth: Truth, cached: Settings, levers: dict[str, tuple[Value, ...]
             "SCR_FLUSH_ASYNC": is_async,
             "SCRTUNE_FLUSH_THREADS": threads,
             "SCRTUNE_FLUSH_CPUS": cpus,
+            "SCRTUNE_FLUSH_NICE": nice,
         }
         buffers = ({**flush, "SCR_FILE_BUF_SIZE": size} for size in levers["SCR_FILE_BUF_SIZE"])
         yield min(buffers, key=lambda each: truth.parts({**cached, **each}).flush_s)

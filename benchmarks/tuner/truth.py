@@ -11,6 +11,8 @@ Settings = dict[str, Value]
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 MAX_THREADS = 16  # AXL's own limit
+LEFT_OVER, YIELDED = 0.015, 0.25
+"""At nice 19: of a core that a rank wants, and of the computation that is lost else (measured)."""
 LOSSES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
 """Nodes of a set that may be lost at once."""
 
@@ -26,6 +28,7 @@ DEFAULTS: Settings = {
     "SCR_MPI_BUF_SIZE": MIB,
     "SCR_SET_SIZE": 8,
     "SCRTUNE_FLUSH_CPUS": "",
+    "SCRTUNE_FLUSH_NICE": 0,
     "SCRTUNE_FLUSH_THREADS": 0,
 }
 REINIT = frozenset({"SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_COPY_TYPE", "SCR_FLUSH_TYPE", "SCR_SET_SIZE"})
@@ -161,7 +164,7 @@ def parts(job: Job, settings: Settings) -> Parts:
         1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS,
         str(settings["SCRTUNE_FLUSH_CPUS"]),
         int(settings["SCR_FILE_BUF_SIZE"]),
-        asynchronous,
+        int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None,
     )
     return Parts(
         write_s=_to_cache(job),
@@ -199,14 +202,21 @@ def encode_s(job: Job, settings: Settings) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _flush(job: Job, wanted: int, where: str, buffer: int, asynchronous: bool) -> tuple[float, float]:
-    """Seconds of a flush, and the share of the computation beside it that it takes."""
+def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> tuple[float, float]:
+    """Seconds of a flush, and the share of the computation beside it that it takes.
+
+    `nice` is the nice value of threads beside the computation, None for a flush that blocks.
+    """
     threads = min(job.files, job.cores, wanted)
     working = threads * job.ranks_per_node
     cpus = _cpus(where, job.cores)
     rate, lost = job.thread_rate, 0.0
-    if threads > 1 or asynchronous:
-        rate, lost = _placed(job, threads, working, cpus, asynchronous=asynchronous)
+    if threads > 1 or nice is not None:
+        rate, lost = _placed(job, threads, working, cpus, asynchronous=nice is not None)
+    if nice and not cpus:  # it takes what the ranks leave: of their masks, or of the node
+        spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - job.busy
+        rate *= min(1.0, max(LEFT_OVER, spare / (threads * job.duty)))
+        lost *= YIELDED
     rate = 1 / (1 / rate + job.call_s / buffer)
     node = min(job.prefix_node, job.prefix_all / job.nodes)
     copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node / job.node_bytes)

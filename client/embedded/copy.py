@@ -44,11 +44,12 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopyOptions:
-    """How to copy: `threads` None is AXL's own choice; without `cpus` a thread inherits its mask."""
+    """How to copy: `threads` None is AXL's own choice; without `cpus` and `nice` a thread inherits both."""
 
     threads: int | None
     buffer_bytes: int
     cpus: tuple[int, ...] = ()
+    nice: int = 0
 
     def threads_for(self, files: int) -> int:
         """Return the number of threads for `files` files: at least one, and not more than files."""
@@ -72,7 +73,7 @@ class CopyThreads:
         self.bytes = sum(copy.size for copy in copies)
         self.count = options.threads_for(len(copies))
         self.error: Exception | None = None
-        self._cpus = options.cpus
+        self._options = options
         self._buffer_bytes = max(1, min(options.buffer_bytes, max((copy.size for copy in copies), default=1)))
         self._copies = copies
         self._queue = iter(copies)
@@ -104,7 +105,7 @@ class CopyThreads:
     def _work(self) -> None:
         failure: Exception | None = None
         try:
-            self._set_mask()
+            self._set_place()
             buffer = bytearray(self._buffer_bytes)
             while self.error is None and (copy := next(self._queue, None)) is not None:
                 self._copied.append(copy_file(copy, buffer))
@@ -112,10 +113,13 @@ class CopyThreads:
             failure = error
         self._retire(failure)
 
-    def _set_mask(self) -> None:
-        if usable := set(self._cpus) & set(range(os.cpu_count() or 1)):
+    def _set_place(self) -> None:
+        """Set the calling thread's mask and nice value; nothing is undone, it ends with the flush."""
+        if usable := set(self._options.cpus) & set(range(os.cpu_count() or 1)):
             with suppress(OSError):  # cores that are not ours: the inherited mask is as good
                 os.sched_setaffinity(0, usable)  # 0 is the calling thread, not the process
+        if os.getpriority(os.PRIO_PROCESS, 0) < self._options.nice:
+            os.setpriority(os.PRIO_PROCESS, 0, self._options.nice)  # Linux: 0 is the calling thread here, too
 
     def _retire(self, failure: Exception | None) -> None:
         """Count one thread less; the last one renames and publishes."""

@@ -43,6 +43,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     file_buffer_bytes: int = field(name="SCR_FILE_BUF_SIZE")
     flush_threads: int = field(name="SCRTUNE_FLUSH_THREADS", default=0)
     flush_cpus: str = field(name="SCRTUNE_FLUSH_CPUS")
+    flush_nice: int = field(name="SCRTUNE_FLUSH_NICE", default=0)
     prefix_size: int = field(name="SCR_PREFIX_SIZE")
     fetch: bool = field(name="SCR_FETCH")
     interval: int = field(name="SCR_CHECKPOINT_INTERVAL")
@@ -68,6 +69,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
             threads=1 if self.flush_type == "SYNC" else self.flush_threads or None,
             buffer_bytes=self.file_buffer_bytes,
             cpus=tuple(sorted(cpus_of(self.flush_cpus))),
+            nice=self.flush_nice if self.flush_async else 0,
         )
 
 

@@ -20,12 +20,14 @@ KIB, MIB = 1024, 1024**2
 STRIPE_BYTES = 1 * MIB
 MAX_FILE_BUFFER_BYTES = 32 * MIB
 MEMORY_SHARE = 0.05
+LEAST_PRIORITY = 19
 _LEAST_SETS = 2
 _SPARSE_FLUSHES = (1, 2, 4, 10)
 
 STUDY = "LLNL study of Megatron-DeepSpeed with SCR (2024)"
 SCR_DOCS = "SCR documentation"
 AXL_SOURCE = "AXL source (axl_pthread.c)"
+SCHEDULER = "sched(7): at nice 19 a thread has 1.5 % of a core that another wants"
 
 
 class Component(TextEnum):
@@ -81,6 +83,10 @@ def _beside(chosen: Values, now: Situation) -> bool:
     return _threaded(chosen, now) and chosen["SCR_FLUSH_ASYNC"] == 1
 
 
+def _among_ranks(chosen: Values, now: Situation) -> bool:
+    return _beside(chosen, now) and not chosen["SCRTUNE_FLUSH_CPUS"]
+
+
 def _schemes(now: Situation) -> tuple[Value, ...]:
     """Return the schemes that so many nodes can have: too small a set ends SCR_Init."""
     redundancy = now.intents.redundancy
@@ -111,6 +117,15 @@ def _threads(now: Situation) -> tuple[Value, ...]:
 def _idle_cpus(now: Situation) -> tuple[Value, ...]:
     affinity = now.intents.affinity
     return (cpu_list(affinity.unbound),) if affinity.bound and affinity.unbound else ()
+
+
+def has_core_for_each_flush(now: Situation) -> bool:
+    """Return whether each rank has an idle core for a flush thread, which takes turns with nothing then."""
+    return now.intents.affinity.spare_cores >= now.ranks_per_node
+
+
+def _nice(now: Situation) -> tuple[Value, ...]:
+    return () if has_core_for_each_flush(now) or not now.intents.affinity.cpus else (LEAST_PRIORITY,)
 
 
 def _file_buffers(now: Situation) -> tuple[Value, ...]:
@@ -155,6 +170,8 @@ LEVERS: tuple[Lever, ...] = (
           "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}"),
     Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded, _LIVE, _NODE, _FLUSH_PARTS,
           "flush on the cores in no rank's mask", f"{STUDY}: 41.4 s bound, 23.0 s unbound"),
+    Lever("SCRTUNE_FLUSH_NICE", "core affinity", _nice, _among_ranks, _LIVE, _NODE, _FLUSH_PARTS,
+          "flush when the computation leaves a core", SCHEDULER),
     Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached, _LIVE, _JOB, _FLUSH_PARTS,
           "copy with few calls, through the processor's cache",
           f"{STUDY}: 32 MiB to 1.75 GiB changed nothing"),

@@ -15,10 +15,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <scr.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +32,7 @@ extern char *scr_flush_type, *scr_group;
 
 static int threads;      /* started in an output */
 static char mask[256];   /* of the CPUs that they inherited */
+static atomic_int nice_value; /* of the last one that ended */
 static bool is_counting; /* between SCR_Complete_output and its return */
 
 static void describe_mask(void)
@@ -45,6 +48,20 @@ static void describe_mask(void)
     }
 }
 
+typedef struct {
+    void *(*start)(void *);
+    void *argument;
+} work;
+
+static void *run_and_see_nice(void *given)
+{
+    const work mine = *(work *)given;
+    free(given);
+    void *result = mine.start(mine.argument);
+    nice_value = getpriority(PRIO_PROCESS, 0);
+    return result;
+}
+
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
     static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -52,6 +69,9 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     if (is_counting) {
         threads++;
         describe_mask();
+        work *seen = malloc(sizeof *seen);
+        *seen = (work){start, argument};
+        return real(thread, attributes, run_and_see_nice, seen);
     }
     return real(thread, attributes, start, argument);
 }
@@ -138,8 +158,8 @@ static void report(int number, int result, double start_ms)
     MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     MPI_Allreduce(&valid, &all_valid, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     if (scr_my_rank_world == 0) {
-        printf("out %d same=%d valid=%d threads=%d mask=%s start_ms=%.4f %s\n", number, all, all_valid, threads,
-               mask[0] ? mask : "-", start_ms, mine);
+        printf("out %d same=%d valid=%d threads=%d mask=%s nice=%d start_ms=%.4f %s\n", number, all, all_valid, threads,
+               mask[0] ? mask : "-", nice_value, start_ms, mine);
         fflush(stdout);
     }
 }

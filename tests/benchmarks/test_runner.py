@@ -35,7 +35,7 @@ def test_what_scrs_test_api_did_between_checkpoints_is_told_by_when_it_speaks(ru
     assert ran.checkpoint_s == (0.001, 0.002)
     first_s, second_s = ran.step_s
     assert first_s == 0
-    assert 0.29 < second_s < ran.whole_s
+    assert 0.15 < second_s < ran.whole_s  # the 0.3 s, less what the reader was late for the first line
     assert ran.loop_s == pytest.approx(second_s + 0.003)
     assert ran.said == "and what went wrong\n"
 

@@ -61,7 +61,7 @@ def base() -> Iterator[Path]:
             "SCR_CACHE_BYPASS": "0",
         }
         command = [sys.executable, "-m", "scrtune", "run", "--job-id", "j", *DECLARED.split(), "--"]
-        command += [sys.executable, str(TRAINING), "60", "20"]
+        command += [sys.executable, str(TRAINING), "60", "60"]
         done = subprocess.run(command, cwd=base, env=variables, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         yield base

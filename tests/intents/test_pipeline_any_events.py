@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import (
@@ -250,6 +250,7 @@ anything: st.SearchStrategy[Event] = st.one_of(
 
 
 @given(st.lists(anything, max_size=40))
+@example([SettingsObserved(settings={"SCR_CACHE_SIZE": 2.0**64})])
 def test_whatever_comes_the_pipeline_goes_on(events: list[Event]) -> None:
     pipeline, now = Pipeline(), T0
     for event in (*events, *_a_quiet_end()):

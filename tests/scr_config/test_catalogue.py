@@ -33,6 +33,7 @@ from scrtune.scr_config.parse import DESCRIPTORS
 
 from ..support.situations import situation
 
+OURS = {"SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_NICE", "SCRTUNE_FLUSH_THREADS"}
 SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
 """A file and line of SCR's repository, or of a component's."""
 
@@ -137,7 +138,7 @@ def test_which_layers_are_looked_through() -> None:
     everywhere = ("environment", "user config", "SCR_Config", "system config")
     elsewhere = {name: entry.layers for name, entry in CATALOGUE.items() if entry.layers != everywhere}
     assert elsewhere.pop("SCR_CONF_FILE") == ("environment", "SCR_Config")
-    levers = {elsewhere.pop(name) for name in ("SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_THREADS")}
+    levers = {elsewhere.pop(name) for name in OURS}
     assert levers == {everywhere[:3]}
     assert set(elsewhere.values()) == {("environment",)}
     scripts = {name for name in elsewhere if CATALOGUE[name].scope == "scripts"}
@@ -211,7 +212,7 @@ def test_a_key_that_stands_for_a_parameter_names_one() -> None:
 
 def test_only_the_levers_are_unknown_to_scr() -> None:
     levers = {name for name, parameter in CATALOGUE.items() if parameter.is_lever}
-    assert levers == {"SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_THREADS"}
+    assert levers == OURS
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ REAL = {
     "SCR_MPI_BUF_SIZE": "live",
     "SCR_SET_SIZE": "re-init",
     "SCRTUNE_FLUSH_CPUS": "live",
+    "SCRTUNE_FLUSH_NICE": "live",
     "SCRTUNE_FLUSH_THREADS": "live",
 }
 """The mutability of parameters in a real SCR 3.1.0."""

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ....units import count_text
-from ..levers import cpu_list
+from ..levers import LEAST_PRIORITY, cpu_list, has_core_for_each_flush
 from ..parameter import DerivedParameter
 from ..situation import MAX_FLUSH_THREADS, Situation
-from .table import FLUSH_ASYNC, FLUSH_CPUS, FLUSH_THREADS, MOST_LOAD
+from .table import FLUSH_ASYNC, FLUSH_CPUS, FLUSH_NICE, FLUSH_THREADS, MOST_LOAD
 
 
 def flush_threads(files: int, idle_cores_of_rank: float) -> tuple[int, str]:
@@ -26,7 +26,7 @@ def flush_threads(files: int, idle_cores_of_rank: float) -> tuple[int, str]:
 
 
 def process_cores(now: Situation) -> Iterator[DerivedParameter]:
-    """Derive the mask and the number of the flush threads, and whether they run beside the computation."""
+    """Derive mask, number and priority of the flush threads, and whether they run beside the computation."""
     affinity, flush = now.intents.affinity, now.intents.flush
     if not affinity.cpus:
         return
@@ -49,6 +49,13 @@ def process_cores(now: Situation) -> Iterator[DerivedParameter]:
             f"{count_text(now.files_per_rank, 'file')} of a rank",
         ),
         clipped=clipped,
+    )
+    has_core = has_core_for_each_flush(now)
+    yield replace(
+        FLUSH_NICE,
+        value=None if has_core else LEAST_PRIORITY,
+        why_not="each rank has an idle core for its flush" if has_core else "",
+        inputs=(spare, count_text(now.ranks_per_node, "rank") + " on a node"),
     )
     why_not = _why_not_beside(affinity.spare_cores, flush.load)
     load = "load not known yet" if flush.load is None else f"load {flush.load:.0%}"

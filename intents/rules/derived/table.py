@@ -4,7 +4,7 @@ The functions beside this module find the value. `docs/intents.md` tells each ru
 """
 
 from ...mutability import Mutability
-from ..levers import AXL_SOURCE, STUDY
+from ..levers import AXL_SOURCE, LEAST_PRIORITY, SCHEDULER, STUDY
 from ..parameter import DerivedParameter, Phase, Scope
 
 MOST_LOAD = 0.7
@@ -35,6 +35,8 @@ FLUSH_CPUS = _row("core affinity", "SCRTUNE_FLUSH_CPUS", _INIT, _NODE, _LIVE,
 FLUSH_THREADS = _row("core affinity", "SCRTUNE_FLUSH_THREADS", _INIT, _NODE, _LIVE,
     "as many threads as a rank has files and idle cores (a core is one, whatever its hyperthreads)",
     f"{AXL_SOURCE}; {STUDY}")  # fmt: skip
+FLUSH_NICE = _row("core affinity", "SCRTUNE_FLUSH_NICE", _INIT, _NODE, _LIVE,
+    f"{LEAST_PRIORITY} where a rank has no idle core for its flush", SCHEDULER)  # fmt: skip
 FLUSH_ASYNC = _row("core affinity", "SCR_FLUSH_ASYNC", _START, _JOB, _LIVE,
     f"beside the computation, if a core is idle and flushes take below {MOST_LOAD:.0%} of the time",
     f"derived; {STUDY}")  # fmt: skip

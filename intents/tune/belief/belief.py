@@ -29,6 +29,7 @@ from .model import (
     Parts,
     Prior,
     Shape,
+    column,
     draw_rates,
     flush_threads,
     logs,
@@ -253,8 +254,8 @@ class Belief:
         self._index = {identity(each): i for i, each in enumerate(candidates)}
         self._cached = np.array([[is_cached(each)] for each in candidates])
         self._beside = np.array([[is_asynchronous(each)] for each in candidates])
-        self._held = np.array([[places(each)] for each in candidates])
-        self._every = np.array([[flush_every(each)] for each in candidates])
+        self._held = column(candidates, places)
+        self._every = column(candidates, flush_every)
         self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
 
     def _believe(self, rows: Array) -> None:
@@ -283,7 +284,12 @@ class Belief:
             misfit += shared((each[name] for each in candidates), _BY_VALUE)
         encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
         copies = [
-            (each["SCR_FLUSH_TYPE"], bool(each["SCRTUNE_FLUSH_CPUS"]), flush_threads(each, self.shape))
+            (
+                each["SCR_FLUSH_TYPE"],
+                bool(each["SCRTUNE_FLUSH_CPUS"]),
+                each["SCRTUNE_FLUSH_NICE"],
+                flush_threads(each, self.shape),
+            )
             for each in candidates
         ]
         flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))

@@ -25,6 +25,8 @@ from ...settings import flush_every, is_asynchronous, is_cached, number
 
 GIB = 1024**3
 MEMBERS = 192
+_LEFT_OVER = 0.015
+"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -72,15 +74,17 @@ PRIORS: dict[str, Prior] = {
     "contention": Prior(0.4, 0.7),
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
+    "yielded": Prior(0.25, 0.5),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
 `writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
 thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
-keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one.
+keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one,
+`yielded` what is left of both with flush threads at nice 19 (measured: 0.2 to 0.3, 2 ranks on 2 cores).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -142,28 +146,38 @@ def flush_threads(settings: Values, shape: Shape) -> int:
 
 def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
-    cached, beside = _column(candidates, is_cached), _column(candidates, is_asynchronous)
-    every = _column(candidates, flush_every)
-    is_bound = shape.bound * _column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
-    threads = _column(candidates, lambda each: flush_threads(each, shape))
+    cached, beside = column(candidates, is_cached), column(candidates, is_asynchronous)
+    every = column(candidates, flush_every)
+    is_bound = shape.bound * column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
+    is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
+    busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
+    idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    flush_s = cached * _flush(candidates, threads, is_bound, shape, rates)
-    free_s = meanwhile_s(every, _column(candidates, places), shape.between_s, cache_s)
+    alone_s = cached * _flush(candidates, is_bound, shape, rates)
+    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
+    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
+    # in the long run, for flushes that outlast the interval
+    wait_s = beside * np.maximum(0.0, alone_s - left * free_s)
     return Parts(
         write_s=np.where(cached, cache_s, _direct(shape, rates)),
         encode_s=cached * _encode(candidates, shape, rates),
-        flush_s=flush_s,
-        # in the long run, for flushes that outlast the interval
-        wait_s=beside * np.maximum(0.0, flush_s - free_s),
+        flush_s=np.where(wait_s > 0, free_s + wait_s, alone_s / left),
+        wait_s=wait_s,
         slowdown_s=beside
-        * np.minimum(flush_s, every * shape.between_s)
-        * _slowed_share(threads, is_bound, shape, rates),
+        * np.minimum(alone_s, every * shape.between_s)
+        * _slowed_share(busy - idle, is_bound, shape, rates)
+        * np.where(is_nice, rates["yielded"], 1.0),
     )
 
 
 def places(settings: Values) -> int:
     """Return how many datasets the cache holds."""
     return max(1, number(settings, "SCR_CACHE_SIZE"))
+
+
+def column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
+    """Return a number of each of `candidates`, (candidates, 1): floats, for integers may be of any size."""
+    return np.array([float(of(each)) for each in candidates])[:, None]
 
 
 def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
@@ -173,10 +187,6 @@ def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> 
     wait for its turn.
     """
     return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
-
-
-def _column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
-    return np.array([float(of(each)) for each in candidates])[:, None]
 
 
 def _direct(shape: Shape, rates: Rates) -> Array:
@@ -198,7 +208,7 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     sent = np.array([_SENT.get(scheme, 1 / n) for scheme, n in zip(schemes, others, strict=True)])[:, None]
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
-    messages = shape.rank_bytes / _column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
+    messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
     a_byte_s = (
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
@@ -207,29 +217,28 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
 
 
-def _flush(
-    candidates: Sequence[Values], threads: Array, is_bound: Array, shape: Shape, rates: Rates
-) -> Array:
+def _flush(candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates) -> Array:
     """Return the makespan of a rank's files over its threads."""
+    threads = column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share
     cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
-    buffer_bytes = _column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
+    buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
     misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
     calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads
     files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
     return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
 
 
-def _slowed_share(threads: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
-    """Return the share of the computation that a flush beside it takes: by stolen cores, and by memory."""
-    busy = threads * rates["thread_cores"]
-    ranks, used = shape.ranks_per_node, shape.used_cores
-    from_mask = (busy - (shape.mask_cores - used)) / max(1, shape.mask_cores)
-    from_node = (busy * ranks - (shape.cores - used * ranks)) / max(0.1, used * ranks)
-    stolen = np.clip(np.where(is_bound, from_mask, from_node), 0.0, 1.0)
+def _slowed_share(missing: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
+    """Return the share of the computation that a flush beside it takes: by memory, and by stolen cores.
+
+    `missing` are the cores of a rank that its flush threads need and that are not idle.
+    """
+    of = np.where(is_bound, max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores))
+    stolen = np.clip(missing / of, 0.0, 1.0)
     return np.asarray(np.minimum(0.8, rates["contention"] * stolen + rates["interference"]))
 
 

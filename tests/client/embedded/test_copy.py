@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -95,26 +95,37 @@ def flush_threads(count: int) -> list[threading.Thread]:
     raise AssertionError(f"{threads} instead of {count} threads")
 
 
-def masks_settle(threads: Sequence[threading.Thread], wanted: set[int]) -> bool:
+def settles(threads: Sequence[threading.Thread], of: Callable[[int], object], wanted: object) -> bool:
     give_up_s = time.monotonic() + GIVE_UP_S
     while time.monotonic() < give_up_s:
-        if all(os.sched_getaffinity(thread.native_id or 0) == wanted for thread in threads):
+        if all(of(thread.native_id or 0) == wanted for thread in threads):
             return True
         time.sleep(0.001)
     return False
+
+
+def nice_value(thread: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, thread)
 
 
 def test_each_thread_takes_the_mask_it_is_given_and_the_process_keeps_its_own(held: list[Copy]) -> None:
     mine = os.sched_getaffinity(0)
     wanted = {max(mine)}
     start(held, CopyOptions(threads=3, buffer_bytes=8, cpus=tuple(wanted)))
-    assert masks_settle(flush_threads(3), wanted)
+    assert settles(flush_threads(3), os.sched_getaffinity, wanted)
     assert os.sched_getaffinity(0) == mine
 
 
 def test_without_a_mask_threads_inherit_and_impossible_cpus_are_as_none(held: list[Copy]) -> None:
     start(held, CopyOptions(threads=2, buffer_bytes=8, cpus=(8000,)))
-    assert masks_settle(flush_threads(2), os.sched_getaffinity(0))
+    assert settles(flush_threads(2), os.sched_getaffinity, os.sched_getaffinity(0))
+
+
+def test_each_thread_is_as_nice_as_it_is_told_and_the_process_stays_as_it_was(held: list[Copy]) -> None:
+    mine = nice_value(0)
+    start(held, CopyOptions(threads=2, buffer_bytes=8, nice=19))
+    assert settles(flush_threads(2), nice_value, 19)
+    assert nice_value(0) == mine
 
 
 def test_a_file_that_changed_its_size_fails_the_transfer_and_leaves_the_destination_alone(

@@ -37,6 +37,9 @@ def test_levers_are_scrs_defaults_until_set() -> None:
     threaded = Levers.of({"SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1, "SCRTUNE_FLUSH_CPUS": "1,3-4"})
     assert threaded.copy_options == CopyOptions(threads=None, buffer_bytes=32 << 20, cpus=(1, 3, 4))
     assert threaded.flush_async
+    nice = {"SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_NICE": 19}
+    assert Levers.of({**nice, "SCR_FLUSH_ASYNC": 1}).copy_options.nice == 19
+    assert Levers.of({**nice, "SCR_FLUSH_ASYNC": 0}).copy_options.nice == 0  # nothing runs beside it
     assert not Levers.of({"SCR_FLUSH_ASYNC": 1}).flush_async  # FLUSH_TYPE=SYNC blocks all the same
     with pytest.raises(UnsupportedSettingError, match="choose one of SINGLE, PARTNER, XOR"):
         Levers.of({"SCR_COPY_TYPE": "RS"})

@@ -160,6 +160,26 @@ class TestDomains:
         full = msgspec.structs.replace(BOUND, unbound=())
         assert domain(LEVER["SCRTUNE_FLUSH_CPUS"], situation(CACHED, affinity=full)) == ("",)
 
+    @pytest.mark.parametrize(
+        ("spare", "values"),
+        [(4.0, (0,)), (3.9, (0, 19)), (0.0, (0, 19))],
+    )
+    def test_flush_threads_may_yield_where_not_each_of_4_ranks_has_a_core_for_them(
+        self, spare: float, values: tuple[int, ...]
+    ) -> None:
+        affinity = msgspec.structs.replace(FREE, spare_cores=spare)
+        assert domain(LEVER["SCRTUNE_FLUSH_NICE"], situation(CACHED, affinity=affinity)) == values
+
+    def test_they_yield_only_beside_the_computation_and_on_the_ranks_cores(self) -> None:
+        affinity = msgspec.structs.replace(BOUND, spare_cores=0.5)
+        nice = [
+            each
+            for each in joint_settings(situation(CACHED, affinity=affinity))
+            if each["SCRTUNE_FLUSH_NICE"]
+        ]
+        assert nice
+        assert all(is_asynchronous(each) and not each["SCRTUNE_FLUSH_CPUS"] for each in nice)
+
     def test_buffers_of_all_threads_take_at_most_5_percent_of_the_memory(self) -> None:
         small = {**CACHED, "SCR_FILE_BUF_SIZE": 16 * 1024}
         for memory in (64 * MIB, 512 * MIB, 2 * GIB, 64 * GIB):

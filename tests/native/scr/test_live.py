@@ -70,6 +70,24 @@ def test_the_flush_threads_have_their_number_and_their_cpus(job: Job) -> None:
     assert told.column("mask") == [everywhere, str(cpu), everywhere]
 
 
+@pytest.mark.parametrize(("is_asynchronous", "nice"), [(1, "19"), (0, "0")])
+def test_the_threads_of_a_flush_beside_the_computation_are_nice_and_no_others(
+    job: Job, is_asynchronous: int, nice: str
+) -> None:
+    decisions: Decisions = {3: {"SCRTUNE_FLUSH_NICE": 19}}
+    told = job.run(
+        4,
+        decisions=decisions,
+        SCR_FLUSH="1",
+        SCR_FLUSH_TYPE="PTHREAD",
+        SCR_FLUSH_ASYNC=str(is_asynchronous),
+        PAUSE_MS="300",
+    )
+    told.assert_sound(4)
+    assert told.column("threads")[1:] == ["1"] * 3
+    assert [told.column("nice")[output] for output in (1, 3)] == ["0", nice]
+
+
 def test_asynchronous_flushes_begin_and_end_and_none_is_lost(job: Job) -> None:
     decisions: Decisions = {
         number: {"SCR_FLUSH_ASYNC": number % 2, "SCR_FLUSH_ASYNC_USLEEP": 100 * number}

@@ -103,6 +103,7 @@ LEVERS: dict[str, tuple[Value, ...]] = {
     "SCR_CHECKPOINT_SECONDS": (0, 3),
     "SCRTUNE_FLUSH_THREADS": (0, 1, 2),
     "SCRTUNE_FLUSH_CPUS": ("", "0", "1", "0-1"),
+    "SCRTUNE_FLUSH_NICE": (0, 19),
     "SCR_CACHE_SIZE": (1, 2, 3),
     "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),
     "SCR_FLUSH_TYPE": ("SYNC", "PTHREAD"),

@@ -72,6 +72,15 @@ def test_the_mask_of_flush_threads(affinity: dict[str, Any], value: str | None, 
 
 
 @pytest.mark.parametrize(
+    ("spare_cores", "value", "why_not"),
+    [(2.0, None, "each rank has an idle core for its flush"), (1.99, 19, ""), (0.0, 19, "")],
+)
+def test_the_priority_of_flush_threads(spare_cores: float, value: int | None, why_not: str) -> None:
+    parameter = derived(situation(spare_cores=spare_cores))["SCRTUNE_FLUSH_NICE"]
+    assert (parameter.value, parameter.why_not) == (value, why_not)
+
+
+@pytest.mark.parametrize(
     ("affinity", "value", "why_not"),
     [
         ({}, 1, ""),
