@@ -48,6 +48,8 @@ class ValueSource(TextEnum):
     USER_CONFIG = "user config"
     SCR_CONFIG = "SCR_Config"
     SYSTEM_CONFIG = "system config"
+    TRACE = "recorded trace"
+    """Of a job that is over: what its trace shows, where nobody says it."""
     DEFAULT = "default"
 
 

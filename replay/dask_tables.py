@@ -4,13 +4,15 @@ Adding tables is associative and commutative, so that who read what changes noth
 under the same paths, as on a shared file system. Needs `pip install 'scrtune[dask]'`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import distributed
 import msgspec
 from distributed import Client, Future, as_completed
 
+from ..units import rounded_duration_text
 from .reading.cache import TableCache
 from .reading.scan import Progress, file_size, read_files
 from .reading.traces import find_traces
@@ -22,6 +24,13 @@ _TASK_BYTES = 64 << 20
 _TASK_FILES = 256
 _FAN_IN = 16
 _RETRIES = 2
+_AT_ONCE_S = 2.0
+"""Workers that are there are seen within it."""
+_SOON_S = 0.1
+
+
+class NoWorkerError(TimeoutError):
+    """No worker of a scheduler has come; the text says for how long and what to do."""
 
 
 @contextmanager
@@ -42,6 +51,25 @@ def connected(scheduler: str) -> Iterator[Client]:
         is_file = scheduler.endswith(".json")
         with Client(scheduler_file=scheduler) if is_file else Client(scheduler) as client:
             yield client
+
+
+def await_worker(client: Client, scheduler: str, wait_s: float, say: Callable[[str], None]) -> None:
+    """Return once a worker is there; `say` what is waited for. Raises NoWorkerError after `wait_s`."""
+    for_s = rounded_duration_text(wait_s)
+    try:
+        client.wait_for_workers(1, timeout=min(wait_s, _AT_ONCE_S))
+    except distributed.TimeoutError:
+        say(f"waiting for a worker of {scheduler}, {for_s} at most")
+    else:
+        return
+    try:
+        client.wait_for_workers(1, timeout=max(wait_s - _AT_ONCE_S, _SOON_S))
+    except distributed.TimeoutError:
+        is_slurm = scheduler.partition(":")[0] == SLURM
+        why = "squeue --me says what its jobs wait for" if is_slurm else "start some: dask worker ADDRESS"
+        raise NoWorkerError(
+            f"no worker of {scheduler} has come in {for_s}: {why}; --scheduler-wait TIME waits longer"
+        ) from None
 
 
 def read_table(

@@ -40,7 +40,7 @@ def _of_run(row: RunRow) -> Iterator[str]:
     if not row.reading.events:
         yield f"{row.name}: its traces have no event"
     elif not row.checkpoints:
-        yield f"{row.name}: no checkpoints: none by spans, nor by bursts of writes below the prefix directory"
+        yield f"{row.name}: no checkpoints: none by spans, nor by bursts of writes in a tier"
     elif not row.saving_threads:
         yield (
             f"{row.name}: its checkpoints are {row.checkpoints_from}; their seconds are from the first"

@@ -3,25 +3,43 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from ..client.capture.scanner import new_scanner
-from ..goodput.events import JobStarted, OutputCompleted, RestartCompleted
+from ..goodput.events import FlushCompleted, JobStarted, OutputCompleted, RestartCompleted
 from ..intents.declared import Declared
-from ..intents.events import NodeObserved, Operation, ProcessUse, SettingsObserved, Tier, TraceDigest
+from ..intents.events import (
+    NodeObserved,
+    Operation,
+    ProcessUse,
+    SettingsObserved,
+    Tier,
+    TraceDigest,
+    Values,
+    ValueSource,
+)
 from ..intents.pipeline import Pipeline
+from ..intents.settings import changes_text
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
-from ..scr_config.resolution import resolve
+from ..scr_config.resolution import Resolved, resolve
 from .outputs import MOST_LINES, read_outputs, without_writes
+from .reading.scan import read_table
 from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces
-from .spans import TraceFindings, from_spans, from_writes, writes
+from .seen_settings import certain, seen_settings
+from .spans import JobInterval, TraceFindings, from_spans, from_writes, writes
+from .study import Run, study
 from .unseen import unseen_in_digests
 
 _BATCHES_A_DIGEST = 64
 _GAPS = 2000
 """Gaps of this part of a trace's time are seen between writes, and longer ones."""
+_DEFAULT = ValueSource.DEFAULT
+_BYPASS = "SCR_CACHE_BYPASS"
+
+_Recorded: TypeAlias = OutputCompleted | FlushCompleted | RestartCompleted
 
 
 class JobShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +71,15 @@ class MergedTraces(msgspec.Struct, frozen=True, kw_only=True):
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline that has seen the traces, what was read, and when the traces begin and end.
 
-    `checkpoints_from` says how the checkpoints are known, `unseen` that the traces lack writes. `problems`
-    are those of the config files in the shape.
+    `settings_from` says how SCR's settings are known, `checkpoints_from` how the checkpoints are, `unseen`
+    that the traces lack writes. `problems` are those of the config files in the shape.
     """
 
     pipeline: Pipeline
     summary: Summary
     start_s: float
     end_s: float
+    settings_from: str = ""
     checkpoints_from: str = ""
     unseen: str = ""
     problems: tuple[ConfigProblem, ...] = ()
@@ -79,9 +98,11 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     nodes = shape.nodes or max(1, len({host for host, _ in processes}))
     pipeline.handle(JobStarted(time_s=start_s, ranks=ranks, nodes=nodes), start_s)
     resolved = resolve({}, shape.conf, None, shape.system_conf)
+    seen = _see_scr(paths, shape, digests)
+    unsaid = {name: value for name, value in seen.settings.items() if resolved.sources[name] == _DEFAULT}
     observed = SettingsObserved(
-        settings=resolved.settings,
-        sources=resolved.sources,
+        settings=resolved.settings | unsaid,
+        sources=resolved.sources | dict.fromkeys(unsaid, ValueSource.TRACE.value),
         engine="recorded trace",
         ranks=ranks,
         nodes=nodes,
@@ -96,7 +117,8 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     if shape.cores:
         pipeline.handle(_node(shape.cores, processes[:ranks], nodes), start_s)
     found = find_checkpoints(paths, shape, digests)
-    for event in _in_order(paths, shape, digests, found, ranks, summary.lines):
+    events = seen.events(found.events(digests, ranks))
+    for event in _in_order(paths, shape, digests, found.saves, events, summary.lines):
         pipeline.handle(event, event.end_s)
     problems = tuple(map(_without_environment, resolved.problems))
     return Replayed(
@@ -104,6 +126,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
         summary=summary,
         start_s=start_s,
         end_s=end_s,
+        settings_from=_settings_from(shape, resolved, seen.settings),
         checkpoints_from=found.source if found.saves else "",
         unseen=unseen_in_digests(digests),
         problems=problems,
@@ -125,21 +148,73 @@ def at_once(processes: int, spans: Collection[tuple[float, float]]) -> int:
     return -min(accumulate(change for _, change in sorted([*starts, *ends])), default=0)
 
 
+class _SeenOfScr(NamedTuple):
+    """What traces show of SCR: its settings, as far as they are certain, and flushes in the background."""
+
+    settings: Values
+    flushes: tuple[FlushCompleted, ...]
+
+    def events(self, found: Iterable[_Recorded]) -> list[_Recorded]:
+        """Return the flushes among the events that were `found`, in order of time."""
+        flushed = {flush.dataset for flush in self.flushes}
+        due = (
+            msgspec.structs.replace(event, flush_due=True)
+            if isinstance(event, OutputCompleted) and event.dataset in flushed
+            else event
+            for event in found
+        )
+        return sorted([*due, *self.flushes], key=lambda event: event.end_s)
+
+
+def _see_scr(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> _SeenOfScr:
+    """Return what traces of a job that wrote to its cache show; for that they are read once more."""
+    if _written_tier(shape, digests) != Tier.CACHE:
+        return _SeenOfScr({}, ())
+    table = read_table(paths, _tiers(shape)).resolved()
+    found = study([Run(name="recorded", table=table)])
+    row = found.runs[0]
+    flushes = (
+        FlushCompleted(
+            dataset=each.number,
+            start_s=each.flush_end_s - each.flush_s,
+            end_s=each.flush_end_s,
+            asynchronous=True,
+            bytes=row.prefix.written_bytes // row.flushes,
+        )
+        for each in found.checkpoints
+        if each.flush_s is not None and each.flush_end_s is not None
+    )
+    return _SeenOfScr(certain(seen_settings(table, row)), tuple(flushes))
+
+
+def _settings_from(shape: JobShape, resolved: Resolved, seen: Values) -> str:
+    """Return how the settings are known, and what says more of them."""
+    source = resolved.sources[_BYPASS]
+    if _BYPASS in seen and source != _DEFAULT and resolved.settings[_BYPASS] != seen[_BYPASS]:
+        return f"{_BYPASS}={resolved.settings[_BYPASS]} ({source}), but the job wrote to its cache"
+    unsaid = {name: value for name, value in seen.items() if resolved.sources[name] == _DEFAULT}
+    shown = f"{changes_text(unsaid)} (the trace shows it), else " if unsaid else ""
+    if shape.conf is not None or shape.system_conf is not None:
+        return f"{shown}those of the config file, else SCR's defaults"
+    cache = "" if shape.cache else ", --cache DIR where its cache was"
+    past = "" if unsaid else ", which write past the cache"
+    return f"{shown}SCR's defaults{past}: --conf FILE says what the job ran with{cache}"
+
+
 def _in_order(  # noqa: PLR0913, PLR0917 - what one reading of the traces has found
     paths: Sequence[Path],
     shape: JobShape,
     digests: Sequence[TraceDigest],
-    found: TraceFindings,
-    ranks: int,
+    saves: Sequence[JobInterval],
+    events: Sequence[_Recorded],
     lines: int,
-) -> Iterator[TraceDigest | OutputCompleted | RestartCompleted]:
-    """Yield the digests, then outputs and restarts; of a short trace each output with what it wrote."""
-    events = found.events(digests, ranks)
-    if not found.saves or lines > MOST_LINES:
+) -> Iterator[TraceDigest | _Recorded]:
+    """Yield the digests, then `events`; of a short trace each output with what it wrote."""
+    if not saves or lines > MOST_LINES:
         yield from digests
         yield from events
         return
-    outputs, rest = read_outputs(paths, _tiers(shape), found.saves)
+    outputs, rest = read_outputs(paths, _tiers(shape), saves)
     yield from map(without_writes, digests)
     yield rest
     for event in events:

@@ -106,7 +106,10 @@ def from_spans(digests: Iterable[TraceDigest]) -> TraceFindings:
 
 
 def outermost(spans: Iterable[S]) -> list[S]:
-    """Return the spans that lie in no other of their thread, in order of time."""
+    """Return the spans that lie in no other of their thread, in order of time.
+
+    One that names neither epoch nor step has those of a span in it, as with pydftracer's decorators.
+    """
     kept: list[S] = []
     in_order = sorted(spans, key=lambda span: (span.pid, span.tid, span.start_s, -span.end_s))
     for _, of_thread in groupby(in_order, key=lambda span: (span.pid, span.tid)):
@@ -115,6 +118,8 @@ def outermost(spans: Iterable[S]) -> list[S]:
             if span.end_s > until_s:
                 kept.append(span)
                 until_s = span.end_s
+            elif (kept[-1].epoch, kept[-1].step) == (None, None) and span.step is not None:
+                kept[-1] = msgspec.structs.replace(kept[-1], epoch=span.epoch, step=span.step)
     return sorted(kept, key=lambda span: span.start_s)
 
 

@@ -114,7 +114,8 @@ class _RunTrace:
         return rows, "spans of the application"
 
     def _by_bursts(self) -> tuple[list[CheckpointRow], str]:
-        found = from_writes(write for _, write in _prefix_writes(self.table))
+        cached = [write for _, write in _writes(self.table, Tier.CACHE)]
+        found = from_writes(cached or (write for _, write in _writes(self.table, Tier.PREFIX)))
         rows = []
         for number, each in enumerate(found.saves, start=1):
             took_s = each.end_s - each.start_s
@@ -140,7 +141,7 @@ class _RunTrace:
                 spans[span.pid].append(span)
         stretches: dict[tuple[_Process, int], _Times] = {}
         background_s: dict[JobThread, float] = {}
-        for thread, write in sorted(_prefix_writes(self.table), key=lambda each: each[1].start_s):
+        for thread, write in sorted(_writes(self.table, Tier.PREFIX), key=lambda each: each[1].start_s):
             process = thread[:2]
             before = [each for each in ended[process] if each[0] < write.end_s]
             around = [span for span in spans[process] if span.start_s <= write.start_s < span.end_s]
@@ -216,10 +217,10 @@ def _by_thread(spans: Iterable[ThreadSpan]) -> dict[JobThread, float]:
     return sums
 
 
-def _prefix_writes(table: TraceTable) -> Iterator[tuple[JobThread, Write]]:
-    """Yield the writes below the prefix directory, those of a thread within a bin of time as one."""
+def _writes(table: TraceTable, tier: Tier) -> Iterator[tuple[JobThread, Write]]:
+    """Yield the writes in a tier, those of a thread within a bin of time as one."""
     for key, amount in table.activity.items():
-        if key.tier == Tier.PREFIX and key.operation == Operation.WRITE and amount.bytes:
+        if key.tier == tier and key.operation == Operation.WRITE and amount.bytes:
             start_s, end_s = amount.start_ns / _NS, amount.end_ns / _NS
             yield key.thread, Write(start_s=start_s, end_s=end_s, bytes=amount.bytes)
 

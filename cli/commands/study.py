@@ -22,7 +22,7 @@ from ...replay.study import study as compare
 from ...replay.study_rows import Study
 from ...replay.table import TraceTable
 from ...scr_config.resolution import DEFAULT, resolve
-from ...units import parse_rate
+from ...units import parse_duration_s, parse_rate
 from ..errors import extra
 from ..options import FILE, command, option
 from ..reenact import ReenactOptions, written_again
@@ -95,6 +95,12 @@ class StudyOptions(ReenactOptions):
         " scrtune[dask]).",
         default="",
     )
+    scheduler_wait_s: float = option(
+        "--scheduler-wait TIME",
+        "Give up when no worker of the cluster has come for so long.",
+        default="10m",
+        parse=parse_duration_s,
+    )
     what_if: bool = option(
         "--what-if",
         "Also predict, by a model fitted to the runs, what checkpoints would cost with other settings.",
@@ -132,7 +138,7 @@ def study(options: StudyOptions) -> None:
     if base and base not in source.runs:
         raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
-    with _shown(progress), _reader(options.scheduler) as read_traces:
+    with _reader(options) as read_traces, _shown(progress):
         cache = replace(user_cache(), is_read=not options.reread)
         read = partial(read_traces, cache=cache, progress=progress)
         runs = [_read(name, run, source, read) for name, run in source.runs.items()]
@@ -147,8 +153,12 @@ def study(options: StudyOptions) -> None:
     if options.html is not None:
         _write_page(found, options.html)
     if progress.stop:
-        click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
+        _say("interrupted: these are the results of what was read until then")
         sys.exit(INTERRUPTED)
+
+
+def _say(text: str) -> None:
+    click.echo(f"scrtune: {text}", err=True)
 
 
 def _check_extras(options: StudyOptions) -> None:
@@ -187,8 +197,12 @@ def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
 
 
 @contextmanager
-def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
-    """Return what reads tables: this machine, or the cluster of a `scheduler`. Raises click.UsageError."""
+def _reader(options: StudyOptions) -> Iterator[Callable[..., TraceTable]]:
+    """Return what reads tables: this machine, or a cluster with workers.
+
+    Raises click.UsageError, NoWorkerError.
+    """
+    scheduler = options.scheduler
     if not scheduler:
         yield read_table
         return
@@ -198,8 +212,12 @@ def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
                 from ...replay import dask_tables  # noqa: PLC0415 - an extra
 
                 client = stack.enter_context(dask_tables.connected(scheduler))
+            dask_tables.await_worker(client, scheduler, options.scheduler_wait_s, _say)
         except ValueError as error:
             raise click.UsageError(f"--scheduler {scheduler}: {error}") from error
+        except KeyboardInterrupt:
+            _say("interrupted: no worker had come, nothing was read")
+            sys.exit(INTERRUPTED)
         yield partial(dask_tables.read_table, client)
 
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Rectangle
 
 from ...goodput.report_lanes import BACKGROUND_FLUSH
 from ...intents.events import Operation
-from ...replay.study_rows import ActivityRow, CheckpointRow, Study
+from ...replay.study_rows import ActivityRow, CheckpointRow, RunRow, Study
 from ...replay.what_if.rows import WhatIf
 from ...units import bytes_text
 from ..blocks import Block, Figure
@@ -165,7 +165,7 @@ def _timeline(found: Study) -> Figure:
                     box = _Box(end_s - row.flush_s, end_s, number - 0.25, number - 0.17)
                     about = f"flush of {row.number}: {row.flush_s:,.3f} s"
                     _bar(canvas, axes, box, _COLOURS["flush"], about)
-            _draw_activity(canvas, axes, number, run.start_s, activity[run.name])
+            _draw_activity(canvas, axes, number, run, activity[run.name])
 
     note = (
         "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
@@ -175,14 +175,15 @@ def _timeline(found: Study) -> Figure:
     return _figure(("Over time", note), [run.name for run in found.runs], 0.6, series, draw)
 
 
-def _draw_activity(
-    canvas: Canvas, axes: Axes, number: int, start_s: float, rows: Iterable[ActivityRow]
-) -> None:
+def _draw_activity(canvas: Canvas, axes: Axes, number: int, run: RunRow, rows: Iterable[ActivityRow]) -> None:
+    def from_start(time_s: float) -> float:
+        return min(max(0.0, time_s - run.start_s), run.span_s)  # bins are whole seconds
+
     written = [row for row in rows if row.operation == Operation.WRITE and row.tier in _COLOURS]
     highest, floor = max((row.bytes for row in written), default=1), number + 0.45
     for tier in dict.fromkeys(row.tier for row in written):
         of_tier = [row for row in written if row.tier == tier]
-        edges = [(row.start_s - start_s, row.start_s - start_s + row.width_s) for row in of_tier]
+        edges = [(from_start(row.start_s), from_start(row.start_s + row.width_s)) for row in of_tier]
         xs = [x for start, end in edges for x in (start, start, end, end)]
         ys = [y for row in of_tier for y in (0, row.bytes, row.bytes, 0)]
         tops = [floor - 0.55 * y / highest for y in ys]

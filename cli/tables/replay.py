@@ -24,6 +24,7 @@ def replay(view: ReplayView) -> Document:
         "read": f"{count_text(view.files, 'file')}, {lines}: {generations}",
         "merged": "\n".join(_merged(view)),
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
+        "settings": view.settings_from,
         "found": f"{events}, {count_text(view.checkpoints, 'checkpoint')}",
         "checkpoints": view.checkpoints_from,
         "dropped": f"{dropped}: {job.counts(counters.dropped)}" if counters.dropped else "",

@@ -98,7 +98,7 @@ def file_classes(found: Study, most: int) -> Table:
         for row in longest
     )
     numbers = (">calls", ">bytes", ">s of a thread", ">s of all threads")
-    title = "Files (digits and dashes of names left out) that took longest"
+    title = "Files (numbers and random parts of names left out) that took longest"
     return table("run", "tier", "files", "operation", *numbers, rows=rows, title=title)
 
 

@@ -32,6 +32,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     span_s: float
     processes: int
     hosts: int
+    settings_from: str
     checkpoints: int
     checkpoints_from: str
     unseen: str
@@ -58,6 +59,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         span_s=replayed.end_s - replayed.start_s,
         processes=len(pipeline.observers.workflow.processes),
         hosts=len({host for host, _ in pipeline.observers.workflow.processes}),
+        settings_from=replayed.settings_from,
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
         checkpoints_from=replayed.checkpoints_from,
         unseen=replayed.unseen,

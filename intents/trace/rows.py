@@ -18,7 +18,11 @@ MAX_CLASSES = 4096
 REST = "(other files)"
 UNNAMED = "(no name)"
 
-_OF_ONE_FILE = re.compile(r"[\d\-]+")
+_WORD_ENDS, _WORD_BEGINS = r"(?![^\W_])", r"(?<![^\W_])"
+_HEXADECIMAL = rf"{_WORD_BEGINS}(?=[a-f]*\d)[0-9a-f]{{6,}}{_WORD_ENDS}"
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_TEMPORARY = rf"(?<={_WORD_BEGINS}tmp)[a-z0-9_]{{8}}{_WORD_ENDS}"  # by Python's tempfile
+_OF_ONE_FILE = re.compile(rf"{_UUID}|{_HEXADECIMAL}|{_TEMPORARY}|\d+|-+", re.IGNORECASE)
 
 
 def size_class(size: int | None) -> int:
@@ -27,7 +31,11 @@ def size_class(size: int | None) -> int:
 
 
 def file_class(path: str) -> str:
-    """Return the name of a file without digits and dashes: ``layer.pt`` of ``layer-0-1-600-0.pt``."""
+    """Return the name of a file without what tells it from others of its kind.
+
+    Those are digits and dashes, and random parts of temporary names: ``layer.pt`` of ``layer-0-1-600-0.pt``
+    and of ``layer-3f2a9b1c.pt``.
+    """
     return _OF_ONE_FILE.sub("", path.rstrip("/").rpartition("/")[2]) or UNNAMED
 
 

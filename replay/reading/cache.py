@@ -12,7 +12,7 @@ import msgspec
 
 from ..table import TraceTable
 
-TABLE_VERSION = 1
+TABLE_VERSION = 2
 """Of what is remembered: a table of another version is made anew."""
 
 

@@ -4,8 +4,7 @@ Its settings are those that are named for it; where none are, what the trace sho
 written, the threads of a flush and their accesses); where it shows nothing, SCR's defaults.
 """
 
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, median, variance
@@ -13,27 +12,21 @@ from typing import NamedTuple
 
 import msgspec
 
-from ...intents.events import Operation, SpanKind, Tier, Value, Values
+from ...intents.events import SpanKind, Tier, Value, Values
 from ...intents.observe.faults.redundancy import effective
 from ...intents.rules.situation import MAX_FLUSH_THREADS
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
 from ...intents.trace.rows import Amount
 from ...intents.tune.belief.model import Shape
 from ...scr_config.catalogue import coerce
+from ..seen_settings import SCR_OWN, Writes, application_writes, bytes_in, seen_settings
 from ..study import Run
 from ..study_rows import CheckpointRow, RunRow
-from ..table import AccessKey, JobThread, TraceTable
+from ..table import JobThread, TraceTable
 
 FACTS = ("cores", "cores_per_rank", "files", "interval", "nodes", "ranks_per_node")
 """What may be said of a job beside its parameters: cores of a node and in a rank's mask, files of a rank in a
 checkpoint, seconds between two checkpoints."""
-_SCR_OWN = ".scr/"
-_REDUNDANCY = re.compile(r"\.(xor|partner|rs)\b|redset|reddesc", re.IGNORECASE)
-_SCHEMES = {".xor": "XOR", ".partner": "PARTNER", ".rs": "RS", ".single": "SINGLE"}
-_REDUNDANT = 0.05
-"""Of a checkpoint's bytes: with less in files that SCR adds there is no redundancy (XOR of 8: 0.14)."""
-_AS_MUCH = 0.5
-"""Of a checkpoint's bytes: who writes so much of it to a second tier flushes it there."""
 _NS = 1e9
 _UNKNOWN_INTERVAL_S = 100.0
 
@@ -107,16 +100,14 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Run
     """
     table = run.table.resolved()
     saving = {span.thread for span in table.spans if span.kind == SpanKind.SAVE}
-    writes = _writes(table)
-    mine = [each for each in writes if not saving or each[0].thread in saving]
-    copies = [each for each in writes if saving and each[0].thread not in saving]
-    tier = Tier.CACHE if _bytes(mine, Tier.CACHE) else Tier.PREFIX
+    mine, _ = application_writes(table)
+    tier = Tier.CACHE if bytes_in(mine, Tier.CACHE) else Tier.PREFIX
     load = _heaviest([each for each in mine if each[0].tier == tier], len(checkpoints))
     said = values_of(run.settings)
     named = {name: value for name, value in said.items() if name in DEFAULTS}
-    has_scr_files = any(key.file_class.startswith(_SCR_OWN) for key in table.accesses)
+    has_scr_files = any(key.file_class.startswith(SCR_OWN) for key in table.accesses)
     with_scr = bool(named) or has_scr_files or row.flushes > 0
-    settings = DEFAULTS | _seen_settings(table, row, mine, copies) | named
+    settings = DEFAULTS | seen_settings(table, row) | named
     processes = len({thread[:2] for thread in saving}) or row.processes
     between_s = _between_s(table, checkpoints)
     shape = _shape(load, row, between_s, processes, said, settings)
@@ -131,7 +122,7 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Run
         settings=settings,
         said=said,
         shape=shape,
-        node_bytes=_bytes(mine, tier) / len(checkpoints) / shape.nodes,
+        node_bytes=bytes_in(mine, tier) / len(checkpoints) / shape.nodes,
         largest_file=load.largest_file,
         with_scr=with_scr,
         checkpoint_s=mean_s,
@@ -139,9 +130,6 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Run
         outside_s=mean_s - io_s if is_whole else None,
         flush_s=row.flush_s if is_beside and is_flushed(settings) else None,
     )
-
-
-_Writes = Sequence[tuple[AccessKey, Amount]]
 
 
 class _Load(NamedTuple):
@@ -152,36 +140,7 @@ class _Load(NamedTuple):
     largest_file: float
 
 
-def _writes(table: TraceTable) -> _Writes:
-    """Return the writes to the application's own files in a tier, not those that SCR adds."""
-    return [
-        (key, amount)
-        for key, amount in table.accesses.items()
-        if key.operation == Operation.WRITE
-        and key.tier in {Tier.CACHE, Tier.PREFIX}
-        and amount.bytes
-        and _is_of_application(key)
-    ]
-
-
-def _is_of_application(key: AccessKey) -> bool:
-    return not key.file_class.startswith(_SCR_OWN) and not _REDUNDANCY.search(key.file_class)
-
-
-def _bytes(writes: _Writes, tier: Tier) -> int:
-    return sum(amount.bytes for key, amount in writes if key.tier == tier)
-
-
-def _added_bytes(table: TraceTable) -> int:
-    """Return what is written to the cache in files that SCR adds to those of the application."""
-    return sum(
-        amount.bytes
-        for key, amount in table.accesses.items()
-        if key.tier == Tier.CACHE and key.operation == Operation.WRITE and not _is_of_application(key)
-    )
-
-
-def _heaviest(writes: _Writes, checkpoints: int) -> _Load:
+def _heaviest(writes: Writes, checkpoints: int) -> _Load:
     """Return the load of the heaviest rank.
 
     Each file of a class is taken to be written by calls of the same sizes: the size with the fewest calls
@@ -257,47 +216,6 @@ def _outside_s(spans: Sequence[tuple[float, float]]) -> float:
         outside_s += max(0.0, start_s - until_s)
         until_s = max(until_s, end_s)
     return outside_s
-
-
-def _seen_settings(table: TraceTable, row: RunRow, mine: _Writes, copies: _Writes) -> Values:
-    """Return what a trace shows of the settings: tier, scheme, kind, threads and buffer of a flush."""
-    cached, direct = _bytes(mine, Tier.CACHE), _bytes(mine, Tier.PREFIX)
-    if not cached:
-        return {"SCR_CACHE_BYPASS": 1}
-    seen: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 0}
-    names = " ".join({key.file_class for key in table.accesses if key.tier == Tier.CACHE}).lower()
-    schemes = [scheme for mark, scheme in _SCHEMES.items() if mark in names]
-    if schemes or _added_bytes(table) < _REDUNDANT * cached:
-        seen["SCR_COPY_TYPE"] = schemes[0] if schemes else "SINGLE"
-    if row.flushes:
-        buffers = Counter[int]()
-        for key, amount in copies:
-            buffers[key.size] += amount.bytes * (key.tier == Tier.PREFIX)
-        every = max(1, round(row.checkpoints / row.flushes))
-        seen |= {"SCR_FLUSH": every, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
-        seen["SCRTUNE_FLUSH_THREADS"] = min(
-            MAX_FLUSH_THREADS, _at_once([each for each in copies if each[0].tier == Tier.PREFIX])
-        )
-        seen["SCR_FILE_BUF_SIZE"] = 1 << max(0, max(buffers, key=lambda size: buffers[size]) - 1)
-    elif direct > _AS_MUCH * cached:
-        seen |= {"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 0, "SCR_FLUSH_TYPE": "SYNC"}
-    return seen
-
-
-def _at_once(copies: _Writes) -> int:
-    """Return the most threads of one process that copy at a time, each from its first copy to its last."""
-    times: dict[JobThread, tuple[int, int]] = {}
-    for key, amount in copies:
-        start_ns, end_ns = times.get(key.thread, (amount.start_ns, amount.end_ns))
-        times[key.thread] = min(start_ns, amount.start_ns), max(end_ns, amount.end_ns)
-    most, busy = 1, Counter[tuple[str, int]]()
-    ends = ((end_ns, -1, thread) for thread, (_, end_ns) in times.items())
-    for _, change, thread in sorted(
-        [*ends, *((start_ns, 1, thread) for thread, (start_ns, _) in times.items())]
-    ):
-        busy[thread[:2]] += change
-        most = max(most, busy[thread[:2]])
-    return most
 
 
 def _longest_s(table: TraceTable, saving: Iterable[JobThread]) -> float:

@@ -128,3 +128,50 @@ def test_a_study_on_a_cluster_prints_what_it_prints_here(
     there, here = (CliRunner().invoke(main, ["study", *runs, *tiers, *given]) for given in (scheduler, ()))
     assert there.stdout == here.stdout
     assert there.exit_code == here.exit_code == 0
+
+
+@pytest.fixture
+def bare_scheduler() -> Iterator["distributed.Client"]:
+    """A scheduler without workers."""
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, **LOOPBACK) as cluster,
+        dask_tables.connected(cluster.scheduler_address) as connected,
+    ):
+        yield connected
+
+
+def test_what_is_waited_for_is_told_and_without_workers_the_study_ends(
+    bare_scheduler: "distributed.Client", tmp_path: Path
+) -> None:
+    address = bare_scheduler.scheduler_info()["address"]
+    write_run(tmp_path / "run", RUNS["base"], 4, ranks=2)
+    asked = ("study", f"a={tmp_path / 'run'}", "--scheduler", address, "--scheduler-wait", "2.5s")
+    ran = CliRunner().invoke(main, asked)
+    assert ran.exit_code == 1
+    assert ran.stdout == ""
+    waiting, ended = ran.stderr.splitlines()
+    assert waiting == f"scrtune: waiting for a worker of {address}, 2.50 s at most"
+    assert ended == (
+        f"scrtune: no worker of {address} has come in 2.50 s: start some: dask worker ADDRESS;"
+        " --scheduler-wait TIME waits longer"
+    )
+
+
+def test_ctrl_c_ends_the_wait_for_workers(
+    bare_scheduler: "distributed.Client", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(distributed.Client, "wait_for_workers", interrupt)
+    write_run(tmp_path / "run", RUNS["base"], 4, ranks=2)
+    address = bare_scheduler.scheduler_info()["address"]
+    ran = CliRunner().invoke(main, ["study", f"a={tmp_path / 'run'}", "--scheduler", address])
+    assert ran.exit_code == 130
+    assert ran.stderr == "scrtune: interrupted: no worker had come, nothing was read\n"
+
+
+def test_a_cluster_with_workers_is_not_waited_for(client: "distributed.Client") -> None:
+    said: list[str] = []
+    dask_tables.await_worker(client, "slurm:2", 60.0, said.append)
+    assert said == []

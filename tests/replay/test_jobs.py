@@ -60,17 +60,11 @@ def test_recorded_jobs_give_their_checkpoints_files_and_sizes(  # noqa: PLR0913,
     assert how in replayed.checkpoints_from
 
 
-@pytest.mark.parametrize(
-    ("name", "bypass"),
-    [
-        ("dlio", "expected to pay, not tried yet"),
-        ("torch-distributed", "expected to pay, not tried yet"),
-    ],
-)
-def test_files_per_process_may_go_through_the_cache(name: str, bypass: str) -> None:
-    view = replay_view(recorded(name))
-    assert view.proposals[0].changes["SCR_CACHE_BYPASS"] == 0
-    assert why(view, "SCR_CACHE_BYPASS") == bypass
+@pytest.mark.parametrize("name", ["dlio", "torch-distributed"])
+def test_files_per_process_went_through_the_cache_and_may(name: str) -> None:
+    replayed = recorded(name)
+    assert replayed.settings_from.startswith("SCR_CACHE_BYPASS=0 (the trace shows it)")
+    assert not replayed.pipeline.situation.why_no_cache
 
 
 def test_the_optimizer_of_dlio_has_most_of_the_bytes_in_the_largest_writes() -> None:

@@ -72,6 +72,13 @@ def test_files_that_are_saved_one_after_the_other_for_a_step_are_one_checkpoint(
     assert times(from_spans([digest(files)]).saves) == [(0.0, 43.5)]
 
 
+def test_a_span_without_epoch_and_step_has_those_of_one_in_it() -> None:
+    """Two threads save one checkpoint one after the other; what they call is what names the step."""
+    calls = [span(0, 4), span(1, 3, step=3), span(5, 9, pid=2), span(6, 8, pid=2, step=3)]
+    assert [(each.step, each.end_s) for each in outermost(calls)] == [(3, 4), (3, 9)]
+    assert times(from_spans([digest(calls)]).saves) == [(0, 9)]
+
+
 def test_whole_checkpoints_that_name_their_epoch_alone_are_several() -> None:
     """As DLIO's, which has many in an epoch; calls that write a file each may be parts of one."""
     whole = [
