@@ -94,11 +94,17 @@ class Outcome(msgspec.Struct, frozen=True):
 
 def case(scenario: str, start: str, seed: int, checkpoints: int) -> Case:
     """Return the job `seed` of a scenario; its rates are the same whatever the user's start."""
-    rng = random.Random(zlib.crc32(f"{scenario} {seed}".encode()))
+    rng = _random(scenario, seed)
     job = draw(rng, scenario)
     truth = Truth(job)
-    probed = _probe(job, random.Random(seed + 1))
-    return Case(job, truth, _user(truth, start, rng), noises(random.Random(seed), checkpoints), probed)
+    probed = _probe(job, _random(f"probe of {scenario}", seed))
+    noise = noises(_random(f"noise of {scenario}", seed), checkpoints)
+    return Case(job, truth, _user(truth, start, rng), noise, probed)
+
+
+def _random(of: str, seed: int) -> random.Random:
+    """Return what draws for job `seed`: jobs of two scenarios have nothing in common."""
+    return random.Random(zlib.crc32(f"{of} {seed}".encode()))
 
 
 def _probe(job: Job, rng: random.Random) -> Probed:

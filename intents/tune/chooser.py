@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..settings import is_cached
 from .belief.belief import Belief
 from .belief.model import Array
 
@@ -29,11 +30,10 @@ KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.25
 _HUGE = 0.65
-_LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
-_CURIOUS = 0.06
+_LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
-_TAIL_CURIOUS = 0.95
+_CURIOUS, _TAIL_CURIOUS, _LEAST_P_CURIOUS = 0.25, 0.95, 0.02
 _MOST_REPLAYS, _SURE = 4, 0.04
 
 
@@ -166,19 +166,20 @@ def _net(gain: Array, view: View) -> Array:
 
 def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
-    better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
-    promising = net > _LEAST_NET * now_s
-    likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    return np.asarray(promising & (likely | _is_worth_a_look(view, gain)))
+    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
+    return np.asarray((net > _LEAST_NET * now_s) & likely | _is_worth_a_look(view, gain))
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
-    """Return which candidates may be better, and cannot lose more than the job has earned for finding out."""
-    now_s = float(view.belief.totals[view.incumbent].mean())
+    """Return which candidates may be better in a tier that no checkpoint has used yet.
+
+    No other measurement says how fast that is: finding it out may cost a share of what the job has earned.
+    """
+    cached = np.array([is_cached(each) for each in view.belief.candidates])
+    is_new = ~np.isin(cached, cached[list(+view.seen)])
     most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
-    promising = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
-    promising &= np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
-    return np.asarray(promising & (most_lost_s < view.earned_s))
+    may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
+    return np.asarray(is_new & may_be & (most_lost_s < _CURIOUS * view.earned_s))
 
 
 def _is_safe(view: View, gain: Array) -> Mask:

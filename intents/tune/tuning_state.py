@@ -111,8 +111,9 @@ class TuningState(ActiveSettings):
         belief = view.belief
         changes = difference(belief.candidates[found.index], self._incumbent)
         expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)
+        saved = f"{found.net_s:.3f} s in the rest of the job"
         because = (
             f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
-            f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
+            f" {found.p_better:.2f}; {saved if found.net_s > 0 else 'to find out how fast its tier is'}"
         )
         return describe(changes, self.baseline, found.gain_s, because)

@@ -5,11 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from scrtune.intents.events import Values
 from scrtune.intents.tune.belief.belief import Belief
 from scrtune.intents.tune.chooser import MOST_LOOKS, View, best, is_replay_due, risk, verdict, why_not
 
 from .belief.test_belief import ASYNC, OWN, SHAPE
 
+PAST_THE_CACHE = {**OWN, "SCR_CACHE_BYPASS": 1}
 NOISE = np.random.default_rng(0).standard_normal((2, 192))
 
 
@@ -17,6 +19,7 @@ def view(  # noqa: PLR0913 - what is chosen from
     other_s: float,
     spread: float = 0.1,
     *,
+    other: Values = ASYNC,
     incumbent: int = 0,
     seen_own: int = 3,
     earned_s: float = 0.0,
@@ -24,7 +27,7 @@ def view(  # noqa: PLR0913 - what is chosen from
     remaining: int = 20,
 ) -> View:
     """The user's own settings are believed to cost 1 s +- 3 %, the other candidate `other_s` +- `spread`."""
-    belief = Belief([OWN, ASYNC], SHAPE, kept=2)
+    belief = Belief([OWN, other], SHAPE, kept=2)
     belief.totals = np.array([1.0, other_s])[:, None] * np.exp(np.array([[0.03], [spread]]) * NOISE)
     ways = np.where(np.arange(2) == incumbent, 0.0, ways_s)
     return View(
@@ -66,14 +69,14 @@ def test_and_they_are_measured_again_where_the_difference_could_be_one() -> None
     assert not is_replay_due(view(0.5, incumbent=1, seen_own=3), 0)
 
 
-def test_what_may_be_better_is_looked_at_for_what_the_job_has_earned() -> None:
+def test_a_tier_that_was_never_used_is_looked_at_for_a_share_of_what_the_job_has_earned() -> None:
     """By tuned checkpoints and 1 % of each: cumulative costs stay inside the bound whatever comes of it."""
-    unsure = {"other_s": 1.02, "spread": 0.4}
-    assert not is_tried(view(**unsure, earned_s=5.0, remaining=3)), "it is soon over"
-    assert not is_tried(view(**unsure, earned_s=0.3, remaining=200))
-    assert is_tried(view(**unsure, earned_s=2.0, remaining=200))
-    assert not is_tried(view(**unsure, earned_s=2.0, remaining=200, ways_s=0.7)), "the ways are not earned"
-    assert not is_tried(view(1.02, 0.05, earned_s=50.0, remaining=200)), "there is nothing to be found out"
+    unsure = {"other": PAST_THE_CACHE, "other_s": 1.3, "spread": 0.3}
+    assert not is_tried(view(**unsure, earned_s=3.0))
+    assert is_tried(view(**unsure, earned_s=8.0))
+    assert not is_tried(view(**unsure, earned_s=8.0, ways_s=1.0)), "the ways are not earned"
+    assert not is_tried(view(**{**unsure, "other": ASYNC}, earned_s=8.0)), "its tier is known"
+    assert not is_tried(view(**{**unsure, "spread": 0.05}, earned_s=50.0)), "there is nothing to be found out"
 
 
 def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:
