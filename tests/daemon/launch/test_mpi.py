@@ -25,7 +25,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("linked")
     source = str(place / "program.c")
     Path(source).write_text(
-        "#include <fcntl.h>\nint main(int count, char **words) { return count > 1 && creat(words[1], 0600) < 0; }\n"
+        "#include <fcntl.h>\nint main(int n, char **words) { return n > 1 && creat(words[1], 0600) < 0; }\n"
     )
     needs = {"app.12": "libmpi.so.12", "app.40": "libmpi.so.40", "mpiexec": "libopen-rte.so.40"}
     for name, library in needs.items():
@@ -118,5 +118,5 @@ def test_scrtune_run_says_it_and_starts_the_job_all_the_same(linked: Path, tmp_p
         check=False,
     )
     assert f"scrtune: {MPIEXEC} is MPICH's, {linked / 'app.40'} is Open MPI's: " in ran.stderr
-    # not its exit code: of a program that ends at once MPICH's mpiexec may be killed by SIGPIPE, 1 time in 360
+    # not its exit code: of a program that ends at once MPICH's mpiexec may be killed by SIGPIPE (1 in 360)
     assert started.exists()
