@@ -157,7 +157,7 @@ class Daemon:
         self._snapshots.keep(self.journal, self.pipeline, self._steps, self._ingest.senders)
 
     def _serve(self, sockets: Sockets) -> None:
-        gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
+        gc.freeze()  # what is here now stays (until the first snapshot: heap.give_back): pauses are shorter
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
         self._reserve()
