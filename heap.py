@@ -1,6 +1,7 @@
-"""The C library's heap, as glibc's mallopt(3) and malloc_trim(3) set it; another C library is left alone."""
+"""The heaps of Python and of glibc (mallopt(3), malloc_trim(3)); another C library is left alone."""
 
 import ctypes
+import gc
 from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of malloc.h
@@ -19,7 +20,14 @@ def set_limits(*, own_pages_bytes: int, kept_bytes: int, heaps: int = 0) -> None
 
 
 def give_back() -> None:
-    """Give back to the system all pages that nothing lies in."""
+    """Give back to the system all pages that nothing lies in.
+
+    Python keeps up to 2,000 freed tuples of each size for the next ones, and one of them is enough to keep an
+    arena of 1 MiB. Only a full collection empties these lists; with all frozen it has nothing to look at.
+    """
+    gc.freeze()
+    gc.collect()
+    gc.unfreeze()
     _glibc("malloc_trim", 0)
 
 

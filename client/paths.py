@@ -71,6 +71,8 @@ class JobPaths:
     """The daemon's last status, which it leaves at its end."""
     spare = _File("spare")
     """Room for that, should the file system be full by then."""
+    unheard = _File("unheard")
+    """There from the start of an application until its daemon has heard of it, or cannot be started."""
     library_events = _File("library.events")
     """The lines of the preloaded library, for the forwarder."""
 

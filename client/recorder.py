@@ -86,10 +86,13 @@ class Recorder(PeerNames):
         self.writer = writer_from_environment() if writer is None else str(writer)
         self.log = log_path(f"{self.job_name}-goodput") if log is None else absolute(Path(log))
         self._enabled = enabled
-        has_daemon = enabled and "SCRTUNE_JOB_ID" in os.environ
+        emitter = None
+        if enabled and "SCRTUNE_JOB_ID" in os.environ:
+            paths = JobPaths.of()
+            emitter = Emitter(paths.events_endpoint, unheard=paths.unheard)
         self._writer = EventWriter(
             self.log,
-            Emitter(JobPaths.of().events_endpoint) if has_daemon else None,
+            emitter,
             source=_text(self.writer),
             suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
             limit=queue_limit,

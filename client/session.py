@@ -180,7 +180,8 @@ class Session:
         self._gate = TraceGate(described.prefix)
         if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
             paths = JobPaths.of()
-            self._emitter, self._decision = Emitter(paths.events_endpoint), DecisionFile(paths.decision)
+            self._emitter = Emitter(paths.events_endpoint, unheard=paths.unheard)
+            self._decision = DecisionFile(paths.decision)
             started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
             self._report([started, declared(described, os.environ)])
             if self._emitter.dropped:

@@ -15,7 +15,7 @@ import msgspec
 from ..goodput.events import JobEnded
 from ..goodput.steps.recent import RecentSteps
 from ..heap import set_limits
-from ..intents.events import Event, EventsLost, SettingsObserved
+from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
 from .cluster.role import Role
@@ -81,7 +81,7 @@ class Daemon:
         self._monitor: Monitor
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
-        self._has_account = False
+        self._has_account = self._has_heard = False
         self._has_news = True
         """Whether anything came since the last tick."""
         self._leave_s = float("inf")
@@ -157,7 +157,7 @@ class Daemon:
         self._snapshots.keep(self.journal, self.pipeline, self._steps, self._ingest.senders)
 
     def _serve(self, sockets: Sockets) -> None:
-        gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
+        gc.freeze()  # what is here now stays (until the first snapshot: heap.give_back): pauses are shorter
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
         self._reserve()
@@ -224,6 +224,9 @@ class Daemon:
         self._has_news = True
         for event in self._ingest.message(message):
             self._role.arrived(event)
+            if not (self._has_heard or isinstance(event, TraceDigest | EventsLost)):  # the forwarder's
+                self._has_heard = True
+                self._options.paths.unheard.unlink(missing_ok=True)
             self._answer(sockets)
         while not self._late() and self._ingest.sum_up():
             self._answer(sockets)

@@ -17,6 +17,7 @@ PLACES = frozenset(
         "SCR_CACHE_BASE",
         "SCR_CNTL_BASE",
         "SCR_CONF_FILE",
+        "SCR_END_TIME",
         "SCR_JOB_ID",
         "SCR_JOB_NAME",
         "SCR_PREFIX",

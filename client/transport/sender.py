@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from socket import gethostname
 
 import zmq
@@ -16,6 +17,7 @@ from . import wire
 
 QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
+_FIRST_LINGER_S = 5.0  # on a busy node an application of a few seconds may end before its daemon has begun
 _numbers = itertools.count(1)
 
 
@@ -71,10 +73,19 @@ class Emitter:
 
     At most `queue_limit` wait. What does not fit or cannot be encoded is counted in :attr:`dropped`, which
     travels in the next envelope. A forked child that emits is a sender of its own. Threads may share it.
+    While the file `unheard` is there the daemon is only beginning.
     """
 
-    def __init__(self, endpoint: str, *, sender: str | None = None, queue_limit: int = QUEUE_LIMIT) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        sender: str | None = None,
+        queue_limit: int = QUEUE_LIMIT,
+        unheard: Path | None = None,
+    ) -> None:
         self._endpoint = endpoint
+        self._unheard = unheard
         self._queue_limit = queue_limit
         # each emitter has its own sequence, and so a name of its own
         self.sender = sender or f"emit:{host_name()}:{os.getpid()}:{next(_numbers)}"
@@ -114,9 +125,14 @@ class Emitter:
         self._open()
 
     def close(self, linger_s: float = LINGER_S) -> None:
-        """Close, waiting `linger_s` at most for events that are still under way. Later events are dropped."""
+        """Close, waiting `linger_s` at most for events that are still under way. Later events are dropped.
+
+        For a daemon that is only beginning it waits longer, 5 s at most.
+        """
         if os.getpid() != self._pid:
             return
+        if self._unheard is not None and self._unheard.exists():
+            linger_s = _FIRST_LINGER_S
         with self._lock:
             if self._own is not None:
                 self._own.close(linger_s)

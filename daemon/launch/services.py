@@ -82,6 +82,8 @@ class NodeServices:
         paths.last_status.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             paths.decision.replace(paths.earlier_decision)
+        with contextlib.suppress(OSError):  # a full disk
+            paths.unheard.touch(0o600)
         variables = trace_variables(paths, job, os.environ)
         self._wanted = {DAEMON: lambda: self._daemon(job)}
         if variables or job.library:
@@ -119,6 +121,7 @@ class NodeServices:
     def _say_how_it_ended(self, name: str) -> None:
         child = self._running[name]
         if name == DAEMON and not child.is_ready():
+            self._paths.unheard.unlink(missing_ok=True)
             log.warning("the daemon did not start; see %s. The application runs untuned.", self._paths.log)
         else:
             log.warning("the %s ended with %d; starting it again", name, child.exit_code)
@@ -142,6 +145,7 @@ class NodeServices:
         self._end(FORWARDER)
         self._end(DAEMON)
         if self._is_ours:
+            self._paths.unheard.unlink(missing_ok=True)
             directory = self._paths.trace_directory
             shutil.rmtree(directory, ignore_errors=True)
             with contextlib.suppress(OSError):  # the run directory, where there is no tmpfs: it stays

@@ -70,6 +70,8 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
 class AffinityObserver:
     """Collects observations of one node; the application's use is the mean of the last ones."""
 
+    __slots__ = ("_times_s", "_used", "found")  # as a node's observers have
+
     def __init__(self) -> None:
         self.found = CoreAffinity()
         self._used = array("d")

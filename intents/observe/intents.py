@@ -108,7 +108,7 @@ class Observers:
     def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
         """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
         self.nodes.add_look(node, now, is_cached=is_cached)
-        self.workflow.add_node(node)
+        self.workflow.add_node(node, now)
 
     def note(
         self, event: StorageProbed | StorageTargetsObserved | AllocationObserved | NodeLeft, now: float

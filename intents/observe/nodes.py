@@ -41,6 +41,18 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
 class _Node:
     """The observers of one node."""
 
+    # of thousands of nodes each would get a dict when it is pickled, for good
+    __slots__ = (
+        "affinity",
+        "free_with_datasets",
+        "look",
+        "prefix_bytes",
+        "prefix_s",
+        "probe",
+        "seen_s",
+        "trace_events",
+    )
+
     def __init__(self) -> None:
         self.affinity = AffinityObserver()
         self.seen_s = self.prefix_s = 0.0

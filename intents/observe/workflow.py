@@ -66,12 +66,15 @@ class WorkflowObserver:
         """Processes by host."""
         self._ranks: Counter[str] = Counter()
         self._runs = self._looks = 0
+        self._looked_s: tuple[float, ...] = ()
+        """When the node was looked at first and last (epoch seconds)."""
         self._steps_s = (0.0, 0.0)
         self._count = 0
 
-    def add_node(self, node: NodeObserved) -> None:
+    def add_node(self, node: NodeObserved, now: float) -> None:
         """Take in one look at the node."""
         self._looks += 1
+        self._looked_s = (*self._looked_s[:1], now)
         if node.host in self._ranks or len(self._ranks) < _MOST_HOSTS:
             self._ranks[node.host] = max(self._ranks[node.host], len(node.processes))
         for use in node.processes:
@@ -99,10 +102,13 @@ class WorkflowObserver:
         """Return the intent at `now` (epoch seconds)."""
         found = allocation or AllocationObserved(scheduler="")
         source = f"{found.scheduler} and the node" if allocation else "the node"
+        times_s = (*self._looked_s, found.time_s) if allocation else self._looked_s or (0.0,)
         ranks = {host: ranks for host, ranks in self._ranks.items() if ranks}
         host = max(ranks, key=lambda each: self._traced[each] / ranks[each], default="")
         return Workflow(
-            evidence=Evidence(self._looks + (allocation is not None), 0.0, found.time_s, source),
+            evidence=Evidence(
+                self._looks + (allocation is not None), max(times_s) - min(times_s), max(times_s), source
+            ),
             scheduler=found.scheduler,
             steps=found.steps,
             programs=tuple(sorted(self._programs)),

@@ -20,7 +20,7 @@ import zmq
 from scrtune.daemon import views
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
-from scrtune.intents.events import Event, EventsLost, SettingsObserved
+from scrtune.intents.events import Event, EventsLost, SettingsObserved, TraceDigest
 from scrtune.intents.pipeline import Pipeline
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -389,3 +389,15 @@ def test_on_a_full_disk_it_lives_counts_and_goes_on_when_there_is_room(
     written = [event for _, event in JournalReader(daemon.paths.journal)]
     assert written[: len(told)] == told
     assert set(written[len(told) :]) == {last, EventsLost(source="journal", count=20)}
+
+
+def test_a_job_is_unheard_until_its_application_has_spoken(real_daemon: Any, wait_until: WaitUntil) -> None:
+    """Till then an application that ends waits longer for its daemon; what forwards its traces is not it."""
+    unheard = real_daemon.paths.create().unheard
+    unheard.touch()
+    real_daemon.start()
+    real_daemon.tell(TraceDigest(lines=1, events=1))
+    real_daemon.until_events(1)
+    assert unheard.exists()
+    real_daemon.tell(JobStarted(time_s=BEGUN_S))
+    wait_until(lambda: not unheard.exists())

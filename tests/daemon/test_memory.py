@@ -109,6 +109,7 @@ def test_what_differs_from_job_to_job_does_not_count() -> None:
         "SCR_PREFIX": "/elsewhere",
         "SCR_CACHE_BASE": "/ssd/18",
         "SCR_HALT_SECONDS": 600,
+        "SCR_END_TIME": 1_800_000_000,
     }
     assert kind(settings=settings, host="corona7", processes=(("corona7", 1),)) == kind()
     assert kind(cluster="c", host="a") == kind(cluster="c", host="b")

@@ -109,13 +109,17 @@ class Cluster:
             self._slurmds[name] = self._processes[-1]
         until(self._idle, f"idle nodes (see {base}/*.out)")
 
-    def stop(self) -> None:
-        """Cancel what runs, then end the daemons that we started: the last one first."""
+    def cancel_jobs(self) -> None:
+        """Cancel what runs, and wait until it has left the nodes."""
         with contextlib.suppress(AssertionError, subprocess.SubprocessError):
             if jobs := self.run(["squeue", "-h", "-o", "%A"]).split():
                 self.run(["scancel", "--signal=KILL", "--full", *jobs])
                 self.run(["scancel", *jobs])
                 until(lambda: not self.run(["squeue", "-h"]), "an empty queue")
+
+    def stop(self) -> None:
+        """Cancel what runs, then end the daemons that we started: the last one first."""
+        self.cancel_jobs()
         for process in reversed(self._processes):
             process.send_signal(signal.SIGTERM)
             try:

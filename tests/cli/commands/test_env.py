@@ -157,6 +157,7 @@ def test_where_a_job_is_and_what_it_is_called_is_nobody_elses(scrtune: Scrtune) 
         "SCR_CACHE_BASE": "/ssd/old",
         "SCR_CNTL_BASE": "/dev/shm/old",  # noqa: S108
         "SCR_CONF_FILE": "/run/old/scr.conf",
+        "SCR_END_TIME": 1_700_000_000,
         "SCR_JOB_ID": "old",
         "SCR_JOB_NAME": "old",
         "SCR_PREFIX": "/pfs/old",

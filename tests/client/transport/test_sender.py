@@ -6,11 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 import zmq
 
-from scrtune.client.transport import wire
+from scrtune.client.transport import sender, wire
 from scrtune.client.transport.sender import Emitter
 from scrtune.goodput.events import StepCompleted
 
@@ -217,6 +218,21 @@ def test_what_is_under_way_at_the_end_still_reaches_a_daemon(
     code = EXIT.replace("20_000", "100")
     subprocess.run([sys.executable, "-c", code, endpoint, "leave open"], check=True, capture_output=True)
     assert [e.sequence for e in receive(socket, 100)] == list(range(100))
+
+
+def test_a_daemon_that_begins_when_the_application_has_ended_hears_all_of_it(
+    start_daemon: StartDaemon, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "_FIRST_LINGER_S", PATIENCE_MS / 1000)
+    unheard = tmp_path / "unheard"
+    unheard.touch()
+    emitter = Emitter(endpoint, unheard=unheard)
+    assert emitter.emit(step(0))
+    ending = threading.Thread(target=emitter.close)
+    ending.start()
+    ending.join(5 * sender.LINGER_S)
+    assert [e.sequence for e in receive(start_daemon(), 1)] == [0]
+    ending.join()
 
 
 CYCLE = """

@@ -124,7 +124,7 @@ class TestWorkflow:
         self, steps: tuple[str, ...], names: tuple[str, ...], traced: int, is_one: bool
     ) -> None:
         observer = WorkflowObserver()
-        observer.add_node(node(*names))
+        observer.add_node(node(*names), T0)
         observer.add_digest(TraceDigest(processes=tuple(("n", pid) for pid in range(traced))))
         allocation = AllocationObserved(scheduler="slurm", end_s=T0 + 60, steps=steps) if steps else None
         seen = observer.observe(allocation, T0)
@@ -132,10 +132,21 @@ class TestWorkflow:
         assert ("a workflow" in seen.sentence()) is is_one
         assert seen.left_s == (60.0 if steps else None)
 
+    def test_its_evidence_is_of_the_time_that_was_looked(self) -> None:
+        observer = WorkflowObserver()
+        assert observer.observe(None, T0).evidence.count == 0
+        for age_s in (2, 5, 9):
+            observer.add_node(node("sim"), T0 + age_s)
+        alone = observer.observe(None, T0 + 10).evidence
+        assert (alone.count, alone.window_s, alone.end_s) == (3, 7.0, T0 + 9)
+        asked = AllocationObserved(scheduler="slurm", time_s=T0 + 1)
+        both = observer.observe(asked, T0 + 10).evidence
+        assert (both.count, both.window_s, both.end_s) == (4, 8.0, T0 + 9)
+
     def test_what_it_remembers_is_bounded(self) -> None:
         observer = WorkflowObserver()
         for number in range(200):
-            observer.add_node(node(f"p{number}"))
+            observer.add_node(node(f"p{number}"), T0)
             observer.add_digest(
                 TraceDigest(processes=tuple(("n", 1000 * number + pid) for pid in range(500)))
             )
@@ -148,7 +159,7 @@ class TestWorkflow:
         for number in range(100):
             host = f"n{number}"
             uses = tuple(ProcessUse(pid=pid, cpus=(0,), name="sim") for pid in range(4))
-            observer.add_node(NodeObserved(host=host, cpus=(0,), processes=uses))
+            observer.add_node(NodeObserved(host=host, cpus=(0,), processes=uses), T0)
             observer.add_digest(TraceDigest(processes=tuple((host, pid) for pid in range(5))))
         seen = observer.observe(None, T0)
         assert not seen.is_one
