@@ -61,8 +61,6 @@ class JobPaths:
     """The user's own config file, as that began with it."""
     environment = _File("environment.sh")
     """The additions to the application's environment, as ``export`` lines for a task prolog."""
-    prefix = _File("prefix")
-    """The job's prefix directory; locked by `scrtune run` while the job runs."""
     decision = _File("decision")
     """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
     earlier_decision = _File("decision.earlier")

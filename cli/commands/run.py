@@ -5,7 +5,6 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +14,7 @@ import click
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
 from ...daemon.launch.application import application_of
-from ...daemon.launch.environment import KEEP_S, JobOptions, Mode, trace_tiers
+from ...daemon.launch.environment import KEEP_S, JobOptions, Mode
 from ...daemon.launch.mpi import mpi_mismatch
 from ...daemon.options import OFF, Monitoring
 from ...intents.contradictions import in_declared
@@ -23,9 +22,7 @@ from ...intents.observe.faults.redundancy import FLOORS
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...units import parse_duration_s
 from ..errors import UnknownJobError
-from ..format import printable
 from ..job_options import Preloaded, RunDeclarations, Traced
-from ..jobs.same_prefix import hold_prefix, others_in
 from ..options import MonitoringOptions, Probed, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
@@ -106,25 +103,9 @@ def run(options: RunOptions) -> None:
         monitoring=options.monitoring,
     )
     warnings = (mpi_mismatch(options.command, os.environ), *missing(job.monitoring))
-    with ExitStack() as held:
-        warnings += tuple(_same_prefix(paths, held))
-        for warning in filter(None, (*warnings, *in_declared(job.declared))):
-            click.echo(printable(f"scrtune: {warning}"), err=True)
-        code = launch.run_job(options.command, paths, job, lambda: _at_end(paths, options.keep_s))
-    sys.exit(code)
-
-
-def _same_prefix(paths: JobPaths, held: ExitStack) -> Iterator[str]:
-    """Yield what to know when others run in this job's prefix directory, which is `held` for them to see."""
-    with suppress(OSError):  # said by who cannot do without the run directory
-        prefix = Path(next(iter(trace_tiers(None, os.environ)))).resolve()
-        held.enter_context(hold_prefix(paths.create(), prefix))
-        if others := ", ".join(others_in(paths, prefix)):
-            yield (
-                f"job {others} runs in the same prefix directory, {prefix}: each overwrites the other's"
-                " outputs of the same names, SCR's records in .scr and datasets in the cache, and may restart"
-                " from them. Start each in a directory of its own, or with an SCR_PREFIX of its own"
-            )
+    for warning in filter(None, (*warnings, *in_declared(job.declared))):
+        click.echo(f"scrtune: {warning}", err=True)
+    sys.exit(launch.run_job(options.command, paths, job, lambda: _at_end(paths, options.keep_s)))
 
 
 def missing(monitoring: Monitoring) -> Iterator[str]:
