@@ -167,7 +167,7 @@ static void *work(void *number)
                 abort();
             }
         }
-        FILE *stream = number == 0 ? fopen(path, "r") : NULL; /* DFTracer's table of streams is for one thread */
+        FILE *stream = number == 0 ? fopen(path, "r") : NULL; /* DFTracer knows streams of one thread only */
         if (stream != NULL && (fread(data, 1, sizeof data, stream) != sizeof data || fclose(stream) != 0)) {
             abort();
         }
