@@ -33,9 +33,10 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """Return it in one line for people."""
+        own = f"{self.baseline_s:.3f} s each" if self.baseline_s > 0 else "not known what each cost"
         best = " ".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return (
             f"{count_text(self.jobs, 'earlier job')} with {count_text(self.checkpoints, 'checkpoint')}:"
-            f" {self.baseline_s:.3f} s each under your settings, {self.cost_s:.3f} s with"
+            f" {own} under your settings, {self.cost_s:.3f} s with"
             f" {best or 'the best, which were yours'}"
         )

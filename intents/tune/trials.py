@@ -180,10 +180,11 @@ class Trials(TuningState):
             return
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
+        lost_s = cost_s - own_s if self.knows_own else 0.0  # nothing is claimed that nobody measured
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
-        self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, cost_s - own_s)
+        self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, lost_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
-            self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
+            self.tuning_s += lost_s  # it ended after its trial had been reverted
 
     def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
         trial, self._leaving = self._trial, None

@@ -61,9 +61,17 @@ class TuningState(ActiveSettings):
         return self.budget.left_s
 
     @property
+    def knows_own(self) -> bool:
+        """Whether what is believed of the user's own settings rests on checkpoints under them.
+
+        Not when the machine has changed since: what they would cost now follows from the models alone.
+        """
+        return not self.learner.is_shifted or OWN in self.learner.seen()
+
+    @property
     def baseline_s(self) -> float:
-        """Believed cost of a checkpoint under the user's settings; 0 before one was measured."""
-        return self.belief.breakdown(OWN).cost_s if self.belief else 0.0
+        """Believed cost of a checkpoint under the user's settings; 0 while no measurement says it."""
+        return self.belief.breakdown(OWN).cost_s if self.belief and self.knows_own else 0.0
 
     @property
     def current_s(self) -> float:

@@ -36,7 +36,8 @@ class Learner:
         self.knows_prefix = False
         """The prefix directory's rate was seen, by a flush or by writes past the cache."""
         self._made_at = 0
-        self._is_shifted = False
+        self.is_shifted = False
+        """The machine has changed: what was seen before says nothing any more."""
 
     def take(
         self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
@@ -51,7 +52,7 @@ class Learner:
         count = self.observations.count
         shape, is_shifted = _shape(now, cost, self.observations.all), self._has_shifted()
         if self.belief is None or (
-            not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
+            not self.is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
         ):
             self.belief = self._made(shape, now, [now.own, settings, *keep])
         elif settled and count % _SETTLED_EVERY and not (is_first or is_shifted):
@@ -59,7 +60,7 @@ class Learner:
         if is_shifted:
             self.belief.shift(_SHIFT)
             self.observations.forget(_SHIFT_LAST)
-            self._is_shifted = True
+            self.is_shifted = True
         self.belief.update(self.observations.all)
         return True
 

@@ -61,6 +61,19 @@ def test_when_the_users_settings_come_back_a_change_gains_no_more() -> None:
     assert [each.gain.checkpoints for each in after] == [each.gain.checkpoints for each in before]
 
 
+def test_nothing_is_claimed_against_settings_that_were_not_measured_since_the_machine_changed() -> None:
+    job = Job(CACHED).settled()
+    totals_s, is_known = [], []
+    for _ in range(5):
+        job.checkpoint(slowed_s=3.0)
+        assert job.pipeline.tuner is not None
+        totals_s.append(together(gains(list(job.pipeline.decisions))).total_s)
+        is_known.append(job.pipeline.tuner.baseline_s > 0)
+    changed = is_known.index(False)
+    assert totals_s[changed] == totals_s[changed - 1]
+    assert is_known[-1], "they were measured again"
+
+
 def test_a_journal_that_is_told_again_gains_the_same() -> None:
     job = Job(CACHED, noise=0.3, seed=5).checkpoints(40, slowed_s=3.2)
     again, _ = replayed(job.journal)
