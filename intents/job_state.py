@@ -21,7 +21,7 @@ from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
 from .rules.situation import Held, Proposal, Situation
-from .settings import DEFAULTS
+from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision
 from .tune.job_run import JobRun
@@ -79,10 +79,11 @@ class JobState:
         """The input of the rules."""
         tuner, seen, applied = self.tuner, self.observers, self.applied
         mutability = tuner.mutability if tuner else RunMutability()
+        own = tuner.baseline if tuner else DEFAULTS
         held = replace(self._held, free_bytes=seen.nodes.free_with_datasets) if self._held else None
         return Situation(
             intents=self.intents,
-            own=tuner.baseline if tuner else DEFAULTS,
+            own=own,
             settings=self.settings,
             job=self.job,
             node=seen.nodes.look,
@@ -97,7 +98,9 @@ class JobState:
             checkpoints=applied.checkpoints,
             obeyed=applied.obeyed,
             reinit_s=applied.reinit_s,
-            why_no_cache=applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
+            why_no_cache=applied.shared_files.why_no_cache(
+                to_be_seen=bool(mutability.parameters) and not is_cached(own)
+            ),
             why_no_bypass=applied.shared_files.why_no_bypass,
         )
 

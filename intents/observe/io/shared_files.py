@@ -45,17 +45,18 @@ class SharedFiles:
         """The ranks left the cache by themselves: in this run they refuse to return to it."""
         self._left = True
 
-    def why_no_cache(self, *, is_real: bool) -> str:
+    def why_no_cache(self, *, to_be_seen: bool) -> str:
         """Return why the job must not be moved to the cache, or an empty text.
 
-        On a real SCR (`is_real`) every kind of output so far must have been seen to be safe there.
+        If it is `to_be_seen`, as on a real SCR, every kind of output so far must have been safe there: but for
+        those of a user who caches, whose job would have ended with the first that is not.
         """
         if self._meet:
             return f"{_BYPASS}=0: ranks share a file or a file name: in the cache these would collide"
         if self._left:
             return f"{_BYPASS}=0: the ranks left the cache, and do not return to it in this run"
         unknown = self._kinds - self._apart or (set() if self._kinds else {True})
-        if is_real and unknown:
+        if to_be_seen and unknown:
             what = " and ".join(sorted(map(_word, unknown)))
             return (
                 f"{_BYPASS}=0: whether ranks share files of the job's {what} is not known, and SCR ends a job"

@@ -8,8 +8,6 @@ from scrtune.intents.tune.decisions import Verdict
 
 from ....support.simulated_job import GIB, REAL, Job
 
-BYPASS: Values = {"SCR_FLUSH": 1}
-
 
 def seen(*outputs: OutputCompleted) -> SharedFiles:
     found = SharedFiles()
@@ -31,42 +29,47 @@ def test_on_a_real_scr_every_kind_of_output_must_have_been_seen_to_be_safe() -> 
         seen(output(shared=False, valid=False)),
         seen(output(shared=False), output(None, checkpoint=False)),
     ):
-        assert "SCR_CACHE_BYPASS=0: whether ranks share files" in unsafe.why_no_cache(is_real=True)
-        assert unsafe.why_no_cache(is_real=False) == ""
+        assert "SCR_CACHE_BYPASS=0: whether ranks share files" in unsafe.why_no_cache(to_be_seen=True)
+        assert unsafe.why_no_cache(to_be_seen=False) == ""
     both = seen(output(None), output(shared=False, checkpoint=False), output(shared=False))
-    assert both.why_no_cache(is_real=True) == ""
+    assert both.why_no_cache(to_be_seen=True) == ""
     assert "pure outputs" in seen(output(shared=False), output(None, checkpoint=False)).why_no_cache(
-        is_real=True
+        to_be_seen=True
     )
 
 
 def test_one_output_with_shared_files_is_enough() -> None:
     once = seen(output(shared=False), output(shared=True, checkpoint=False), output(shared=False))
     once.begin_run()
-    for is_real in (True, False):
-        assert "these would collide" in once.why_no_cache(is_real=is_real)
+    for to_be_seen in (True, False):
+        assert "these would collide" in once.why_no_cache(to_be_seen=to_be_seen)
 
 
 def test_who_has_left_the_cache_does_not_go_there_again_in_this_run() -> None:
     found = seen(output(shared=False))
     found.left_cache()
-    assert "the ranks left the cache" in found.why_no_cache(is_real=True)
+    assert "the ranks left the cache" in found.why_no_cache(to_be_seen=True)
     found.begin_run()
-    assert found.why_no_cache(is_real=True) == ""
+    assert found.why_no_cache(to_be_seen=True) == ""
 
 
 class Bypassing(Job):
     """A job that writes for 20 s past the cache, and for 1 s into it."""
 
+    USER: Values = {"SCR_FLUSH": 1}
+
     def __init__(self, shares: bool | None) -> None:
-        super().__init__(BYPASS, mutability=REAL, nodes=2)
+        super().__init__(self.USER, mutability=REAL, nodes=2)
         self.shares_files = shares
+
+    def write_s(self) -> float:
+        return 20.0 if self._in_force["SCR_CACHE_BYPASS"] else 1.0
 
     def save(self) -> None:
         self._dataset += 1
         advice = self.pipeline.advice
         self._apply(advice.settings)
-        took_s = 20.0 if self._in_force["SCR_CACHE_BYPASS"] else 1.0
+        took_s = self.write_s()
         started_s, self.now = self.now, self.now + took_s
         self.tell(
             OutputCompleted(
@@ -116,3 +119,20 @@ def test_ranks_that_left_the_cache_by_themselves_stay_out_of_it() -> None:
     assert job.pipeline.advice.generation > generation
     job.saves(20)
     assert bypass(job) == 1
+
+
+class Caching(Bypassing):
+    """A job whose user caches: 20 s into the cache; 1 s past it, and 60 s from the 21st output on."""
+
+    USER: Values = {"SCR_FLUSH": 1, "SCR_CACHE_BYPASS": 0}
+
+    def write_s(self) -> float:
+        past_the_cache_s = 1.0 if self._dataset <= 20 else 60.0
+        return past_the_cache_s if self._in_force["SCR_CACHE_BYPASS"] else 20.0
+
+
+def test_who_caches_returns_to_the_cache_without_evidence() -> None:
+    job = Caching(shares=None).saves(20)
+    assert bypass(job) == 1
+    job.saves(20)
+    assert bypass(job) == 0
