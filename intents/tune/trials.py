@@ -20,6 +20,7 @@ from ..settings import difference, flush_every, is_cached
 from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
+from .belief.sizes import scaled
 from .chooser import (
     KEEP_AT_LAST,
     MOST_LOOKS,
@@ -166,6 +167,8 @@ class Trials(TuningState):
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:
         """Enter a checkpoint into the budget, and into the log of the trial that its settings came from."""
+        share = self.learner.usual_size.share(cost.bytes)
+        cost = scaled(cost, 1 / share)
         own_s = float(belief.totals[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
@@ -174,13 +177,15 @@ class Trials(TuningState):
         if self.budget.left_s > 0:
             self._used_up_at = self._newest
         had_begun = cost.dataset <= self._used_up_at
-        self.budget.charge(cost_s, own_s, is_tuned=is_tuned, had_begun=had_begun)
+        self.budget.charge(share * cost_s, share * own_s, is_tuned=is_tuned, had_begun=had_begun)
         trial = self._tried.get(identity(settings))
         if trial is None or index is None or not is_tuned:
             return
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
-        lost_s = cost_s - own_s if self.knows_own else 0.0  # nothing is claimed that nobody measured
+        lost_s = (
+            share * (cost_s - own_s) if self.knows_own else 0.0
+        )  # nothing is claimed that nobody measured
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
         self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, lost_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):

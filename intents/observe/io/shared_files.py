@@ -48,8 +48,8 @@ class SharedFiles:
     def why_no_cache(self, *, to_be_seen: bool) -> str:
         """Return why the job must not be moved to the cache, or an empty text.
 
-        If it is `to_be_seen`, as on a real SCR, every kind of output so far must have been safe there: but for
-        those of a user who caches, whose job would have ended with the first that is not.
+        If it is `to_be_seen`, every kind of output so far must have been safe there: on a real SCR, but for
+        a user who caches, whose job would have ended with the first that is not.
         """
         if self._meet:
             return f"{_BYPASS}=0: ranks share a file or a file name: in the cache these would collide"

@@ -12,6 +12,7 @@ from ...settings import is_cached
 from .belief import Belief
 from .model import PRIORS, Prior, Shape
 from .observations import Observations, ObservedCheckpoint, identity
+from .sizes import UsualSize, scaled
 
 _LOOK_AGAIN = (2, 3, 5, 9)
 """Checkpoints after which candidates and shape are made anew: more is known of the job."""
@@ -32,6 +33,7 @@ class Learner:
     def __init__(self) -> None:
         self.belief: Belief | None = None
         self.observations = Observations()
+        self.usual_size = UsualSize()
         self.run = 0
         self.knows_prefix = False
         """The prefix directory's rate was seen, by a flush or by writes past the cache."""
@@ -44,8 +46,13 @@ class Learner:
     ) -> bool:
         """Take in a checkpoint under `settings`; return whether the belief is up to date with it.
 
-        The candidates `keep` stay. A `settled` belief is updated at every fourth checkpoint only.
+        All costs are those of a checkpoint of :attr:`usual_size`. The candidates `keep` stay. A `settled`
+        belief is updated at every fourth checkpoint only.
         """
+        if (larger := self.usual_size.add(cost.bytes)) != 1:
+            self.observations.resize(larger)
+            self.rebase()
+        cost = scaled(cost, 1 / self.usual_size.share(cost.bytes))
         self.observations.add(cost, settings, self.run)
         is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
         self.knows_prefix |= is_first
@@ -65,7 +72,7 @@ class Learner:
         return True
 
     def rebase(self) -> None:
-        """The user's own settings are others now: candidates are made anew, what was seen stays."""
+        """The user's own settings or the size are others now: make candidates anew, keep what was seen."""
         self.belief = None
 
     def seen(self) -> Counter[int]:

@@ -153,15 +153,16 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    alone_s = cached * _flush(candidates, is_bound, shape, rates)
-    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
     left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
-    # in the long run, for flushes that outlast the interval
-    wait_s = beside * np.maximum(0.0, alone_s - left * free_s)
+    alone_s = cached * _flush(candidates, is_bound, shape, rates)
+    beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
+    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
+    # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
+    wait_s = beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     return Parts(
         write_s=np.where(cached, cache_s, _direct(shape, rates)),
         encode_s=cached * _encode(candidates, shape, rates),
-        flush_s=np.where(wait_s > 0, free_s + wait_s, alone_s / left),
+        flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
         slowdown_s=beside
         * np.minimum(alone_s, every * shape.between_s)
@@ -217,17 +218,22 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
 
 
-def _flush(candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates) -> Array:
-    """Return the makespan of a rank's files over its threads."""
+def _flush(
+    candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates, left: Array | float = 1.0
+) -> Array:
+    """Return the makespan of a rank's files over its threads, each of which has so much `left` of a core.
+
+    A core that is wanted by others slows the thread down, not the prefix directory.
+    """
     threads = column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
-    one = rates["thread_bytes_per_s"] * share
+    one = rates["thread_bytes_per_s"] * share * left
     cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
     buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
     misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
-    calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads
+    calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads / left
     files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
     return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
 

@@ -19,6 +19,16 @@ _STARTING = 0.5
 """Share of a flush that blocks: to start one beside the computation takes a little."""
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
+_PROPORTIONAL = (
+    "blocking_s",
+    "write_s",
+    "encode_s",
+    "flush_s",
+    "wait_s",
+    "slowdown_s",
+    "slowdown_error_s",
+)
+"""To the bytes of a checkpoint, as far as is known."""
 
 Identity = tuple[Value, ...]
 """The values of all levers, in the order of :data:`...rules.levers.NAMES`."""
@@ -116,6 +126,14 @@ class Observations:
     def all(self) -> list[ObservedCheckpoint]:
         """All that are remembered, oldest first."""
         return sorted((each for group in self._last.values() for each in group), key=lambda each: each.time)
+
+    def resize(self, by: float) -> None:
+        """Take all as those of checkpoints `by` times as large."""
+        for seen in self._last.values():
+            for index, each in enumerate(seen):
+                seen[index] = msgspec.structs.replace(
+                    each, **{name: by * getattr(each, name) for name in _PROPORTIONAL}
+                )
 
     def forget(self, last: int) -> None:
         """Forget all but the `last` observations."""
