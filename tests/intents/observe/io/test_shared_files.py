@@ -1,5 +1,7 @@
 """Who bypasses SCR's cache is moved there only when their files have places of their own in it."""
 
+from typing import ClassVar
+
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import ApplyRefused, Values
 from scrtune.intents.observe.io.shared_files import SharedFiles
@@ -56,7 +58,7 @@ def test_who_has_left_the_cache_does_not_go_there_again_in_this_run() -> None:
 class Bypassing(Job):
     """A job that writes for 20 s past the cache, and for 1 s into it."""
 
-    USER: Values = {"SCR_FLUSH": 1}
+    USER: ClassVar[Values] = {"SCR_FLUSH": 1}
 
     def __init__(self, shares: bool | None) -> None:
         super().__init__(self.USER, mutability=REAL, nodes=2)
@@ -124,7 +126,7 @@ def test_ranks_that_left_the_cache_by_themselves_stay_out_of_it() -> None:
 class Caching(Bypassing):
     """A job whose user caches: 20 s into the cache; 1 s past it, and 60 s from the 21st output on."""
 
-    USER: Values = {"SCR_FLUSH": 1, "SCR_CACHE_BYPASS": 0}
+    USER: ClassVar[Values] = {"SCR_FLUSH": 1, "SCR_CACHE_BYPASS": 0}
 
     def write_s(self) -> float:
         past_the_cache_s = 1.0 if self._dataset <= 20 else 60.0
