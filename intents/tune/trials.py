@@ -183,9 +183,8 @@ class Trials(TuningState):
             return
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
-        lost_s = (
-            share * (cost_s - own_s) if self.knows_own else 0.0
-        )  # nothing is claimed that nobody measured
+        # nothing is claimed that nobody measured
+        lost_s = share * (cost_s - own_s) if self.knows_own else 0.0
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
         self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, lost_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
