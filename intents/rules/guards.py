@@ -10,7 +10,6 @@ from .situation import Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
-_MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
 NEVER = frozenset(
     {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
@@ -148,8 +147,7 @@ def _free_bytes(now: Situation) -> int:
     free_bytes = now.node.cache_free_bytes
     if now.held is not None and not now.cached:  # whether it has been evicted meanwhile or not
         free_bytes = min(free_bytes, now.held.free_bytes)
-    in_memory = now.job is not None and now.job.cache.startswith(_MEMORY_CACHE)
-    memory_bytes = now.node.memory_available_bytes if in_memory else 0
+    memory_bytes = now.node.memory_available_bytes if now.caches_in_memory else 0
     return min(free_bytes, memory_bytes) if memory_bytes > 0 else free_bytes
 
 

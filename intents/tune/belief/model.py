@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...events import Values
-from ...observe.faults.redundancy import effective
+from ...observe.faults.redundancy import effective, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
 from ...settings import flush_every, is_asynchronous, is_cached, number
 
@@ -70,6 +70,7 @@ PRIORS: dict[str, Prior] = {
     "encode_read_bytes_per_s": Prior(3 * GIB, 0.8),
     "encode_send_bytes_per_s": Prior(2 * GIB, 0.9),
     "encode_xor_bytes_per_s": Prior(3 * GIB, 0.8),
+    "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.4, 0.7),
     "thread_cores": Prior(0.5, 0.35),
@@ -78,10 +79,12 @@ PRIORS: dict[str, Prior] = {
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
-`writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
-thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
-keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one,
-`yielded` what is left of both with flush threads at nice 19 (measured: 0.2 to 0.3, 2 ranks on 2 cores).
+`synced_bytes_per_s` is that of the cache's device, to which each encode forces the data and what it adds
+(redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
+`bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
+`thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
+core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
+0.2 to 0.3, 2 ranks on 2 cores).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 _AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
@@ -92,7 +95,8 @@ Rates = Mapping[str, Array]
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A job as far as the model needs it; `rank_bytes` and `files` are one rank's, `used_cores` as well.
 
-    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask.
+    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask. A cache
+    `on_device` is not in memory.
     """
 
     nodes: int
@@ -103,6 +107,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
     used_cores: float
     mask_cores: int
+    on_device: bool = False
 
     @property
     def node_bytes(self) -> float:
@@ -205,8 +210,13 @@ def _cached(shape: Shape, rates: Rates) -> Array:
 
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
-    others = [max(1, min(number(each, "SCR_SET_SIZE"), shape.nodes) - 1) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1 / n) for scheme, n in zip(schemes, others, strict=True)])[:, None]
+    members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
+    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
+        :, None
+    ]
+    stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
+        :, None
+    ]
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
     messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
@@ -214,6 +224,7 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
         + is_xor / rates["encode_xor_bytes_per_s"]
+        + shape.on_device * is_coded * stored / rates["synced_bytes_per_s"]
     )
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
 
