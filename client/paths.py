@@ -83,6 +83,11 @@ class JobPaths:
             base=(base or default_base()).absolute(),
         )
 
+    @classmethod
+    def announced(cls) -> "JobPaths | None":
+        """Return those of the job that scrtune runs this process in; None outside of one."""
+        return cls.of() if "SCRTUNE_JOB_ID" in os.environ else None
+
     @property
     def root(self) -> Path:
         """The run directory itself, mode 0700."""

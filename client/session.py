@@ -178,9 +178,8 @@ class Session:
         processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
         described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
         self._gate = TraceGate(described.prefix)
-        if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
-            paths = JobPaths.of()
-            self._emitter = Emitter(paths.events_endpoint, unheard=paths.unheard)
+        if comm.rank == 0 and (paths := JobPaths.announced()):
+            self._emitter = Emitter.to_daemon_of(paths)
             self._decision = DecisionFile(paths.decision)
             started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
             self._report([started, declared(described, os.environ)])

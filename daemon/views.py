@@ -144,6 +144,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingsView = SavingsView()
     pace: str = ""
     """That checkpoints come absurdly often, or never, and what to set; else empty."""
+    pace_settings: Values = {}
+    """What that says to set."""
     cluster: ClusterView | None = None
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
@@ -283,7 +285,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         observation=pipeline.observing.observation,
         probe=pipeline.observers.nodes.probe,
         recalled=pipeline.observers.recalled,
-        pace=pipeline.pace,
+        pace=pipeline.pace.sentence,
         leaders=tuple(pipeline.leaders),
         nodes=nodes if len(nodes) > 1 else (),
         stragglers=tuple(stragglers(nodes)),
@@ -303,7 +305,7 @@ def status_view(
     pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True
 ) -> StatusView:
     """Return the state in short; the daemon adds what only it knows (:mod:`scrtune.daemon.control`)."""
-    job, tuner = pipeline.job, pipeline.tuner
+    job, tuner, pace = pipeline.job, pipeline.tuner, pipeline.pace
     # numpy is loaded only for a job that has said something
     account = None if pipeline.ledger.is_silent else pipeline.account(now)
     return StatusView(
@@ -328,7 +330,8 @@ def status_view(
         probe=pipeline.observers.nodes.probe,
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
-        pace=pipeline.pace,
+        pace=pace.sentence,
+        pace_settings=pace.settings,
         leaders=tuple(pipeline.leaders),
         mean_cost_s=fmean(each.cost_s for each in pipeline.costs) if pipeline.costs else 0.0,
         divergence=pipeline.divergence,

@@ -13,6 +13,7 @@ from socket import gethostname
 import zmq
 
 from ...intents.events import Event
+from ..paths import JobPaths
 from . import wire
 
 QUEUE_LIMIT = 10_000
@@ -90,6 +91,11 @@ class Emitter:
         # each emitter has its own sequence, and so a name of its own
         self.sender = sender or f"emit:{host_name()}:{os.getpid()}:{next(_numbers)}"
         self._open()
+
+    @classmethod
+    def to_daemon_of(cls, paths: JobPaths) -> "Emitter":
+        """Return one that pushes to the daemon of a job, which may be only beginning."""
+        return cls(paths.events_endpoint, unheard=paths.unheard)
 
     def _open(self) -> None:
         # Reentrant: a signal handler may emit while the thread it interrupts does.
