@@ -156,12 +156,13 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
-class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `scrtune off` or `scrtune on`.
+class OrderView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `scrtune off`, `on`, `pin` or `unpin`; `refused` is why nothing of it was done, or empty.
 
     `generation` is of the settings that are published; until `is_published` those of the order are not among
-    them, and `failure` says why if it was tried. A job that is not known has said nothing to this daemon yet:
-    it will be as was ordered when it does.
+    them, and `failure` says why if it was tried. `waiting` are the parameters of the order that only the next
+    launch of the job changes. A job that is not known has said nothing to this daemon yet: it will be tuned
+    or not as was ordered when it does.
     """
 
     job_id: str
@@ -170,21 +171,8 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     is_published: bool
     failure: str = ""
-
-
-class PinView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `scrtune pin` or `scrtune unpin`; `refused` is why nothing of it was done, or empty.
-
-    `waiting` are the parameters that only the next launch of the job changes. The others are as in
-    :class:`SwitchView`.
-    """
-
-    job_id: str
     refused: str = ""
     waiting: tuple[str, ...] = ()
-    generation: int
-    is_published: bool
-    failure: str = ""
 
 
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
