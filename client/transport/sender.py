@@ -8,12 +8,11 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from socket import gethostname
 
 import zmq
 
 from ...intents.events import Event
-from ..paths import JobPaths
+from ..paths import JobPaths, host_name
 from . import wire
 
 QUEUE_LIMIT = 10_000
@@ -143,8 +142,3 @@ class Emitter:
             if self._own is not None:
                 self._own.close(linger_s)
             self._own = None
-
-
-def host_name() -> str:
-    """Return this node's name without its domain, as DFTracer and Slurm use it."""
-    return gethostname().split(".")[0]
