@@ -25,8 +25,6 @@ from ...settings import flush_every, is_asynchronous, is_cached, number
 
 GIB = 1024**3
 MEMBERS = 192
-_LEFT_OVER = 0.015
-"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -60,7 +58,7 @@ PRIORS: dict[str, Prior] = {
     "cache_fixed_s": Prior(0.03, 1.2),
     "cache_file_s": Prior(1e-4, 1.0),
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
-    "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
+    "prefix_bytes_per_s": Prior(2 * GIB, 1.1),
     "prefix_file_s": Prior(2e-3, 1.1),
     "writer_share": Prior(1.2, 0.65),
     "bound_share": Prior(0.55, 0.25),
@@ -76,6 +74,7 @@ PRIORS: dict[str, Prior] = {
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.25, 0.5),
+    "left_over": Prior(0.05, 1.0),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -84,10 +83,11 @@ PRIORS: dict[str, Prior] = {
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
-0.2 to 0.3, 2 ranks on 2 cores).
+0.2 to 0.3, 2 ranks on 2 cores), `left_over` what such a thread has of a core that a rank wants: 0.015 while
+the rank computes (sched(7): weights 15 and 1024), all of it while it waits.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "left_over": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -158,7 +158,7 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
+    left = np.where(is_nice, np.clip(idle / busy, rates["left_over"], 1.0), 1.0)
     alone_s = cached * _flush(candidates, is_bound, shape, rates)
     beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
