@@ -1,12 +1,9 @@
 """What one checkpoint cost the job: the time it blocked, and what its flush took from the steps beside it.
 
-Cost of a checkpoint = blocking time + (compute during the flush - compute without it); the expected rework of
-a failure is added where the interval is chosen, not here. Writers that know nothing of SCR only say when they
-were saving.
+The expected rework of a failure is added where the interval is chosen, not here.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
@@ -16,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
-from .job_events import JobEvents
+from .job_events import JobEvents, united
 from .ledger.launches import run_starts
 from .validation import span
 
@@ -111,10 +108,7 @@ class _Output(NamedTuple):
 
 
 class CheckpointCosts:
-    """Joins outputs, flushes and steps, in any order of arrival, to one cost for each checkpoint.
-
-    A checkpoint whose flush failed, or is never heard of, has none.
-    """
+    """Joins outputs, flushes and steps, in any order, to costs; none without a flush that is due."""
 
     def __init__(self) -> None:
         self._begin()
@@ -228,10 +222,7 @@ class FlushSlowdown:
 
     @property
     def reference_s(self) -> float | None:
-        """Mean of the last steps without a flush beside them; None when there were none.
-
-        Only against the mean noise adds up to nothing, however skewed; a hiccup counts as three medians.
-        """
+        """Mean of the last steps without a flush beside them, if any; a hiccup counts as three medians."""
         if not self._undisturbed:
             return None
         limit_s = _HICCUP * median(self._undisturbed)
@@ -242,10 +233,7 @@ class FlushSlowdown:
         self._running = {dataset: start_s}
 
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
-        """Return `flush` with the seconds that the steps beside it took longer than the reference.
-
-        A step's excess counts up to the time that it and the flush ran together.
-        """
+        """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
         self._running.pop(flush.dataset, None)
         reference_s, error_s = self.reference_s, self._error_s(flush)
         slowdown_s = 0.0
@@ -256,10 +244,7 @@ class FlushSlowdown:
         return _Flushed(flush, slowdown_s, error_s)
 
     def _error_s(self, flush: FlushCompleted) -> float:
-        """Return the SD of the estimate for `flush`: of its steps, and of their reference.
-
-        The scatter is that of neighbours: steps that slowly grow longer do not scatter.
-        """
+        """Return the SD of the estimate for `flush`; slowly growing steps do not scatter, neighbours do."""
         steps = self._undisturbed
         if len(steps) < _FEW_STEPS:
             return flush.flush_s
@@ -314,13 +299,10 @@ def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
 
 
 def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
-    """What each save blocked. Saves that overlap, of several ranks or one inside the other, are one.
-
-    A save that has no end says nothing and is left out; so is what passed between two runs.
-    """
+    """What each save blocked; those that overlap are one. One without an end says nothing."""
     from .ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
 
-    saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
+    saves = united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
     runs = run_starts(events) if saves else []
     costs: list[CheckpointCost] = []
     for (before_s, _), (start_s, end_s) in pairwise([(inf, inf), *saves]):
@@ -335,13 +317,3 @@ def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
             )
         )
     return costs
-
-
-def _united(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    united: list[tuple[float, float]] = []
-    for start_s, end_s in sorted(intervals):
-        if united and start_s <= united[-1][1]:
-            united[-1] = (united[-1][0], max(united[-1][1], end_s))
-        elif end_s > start_s:
-            united.append((start_s, end_s))
-    return united

@@ -118,11 +118,7 @@ def report(  # noqa: PLR0913 - the parts of a job
     read: int | None = None,
     by_number: bool = False,
 ) -> Report:
-    """Return the report on a job until `now` (epoch seconds).
-
-    `read` is the number of log entries behind the events, if it differs from theirs; `by_number` is as in
-    :func:`.steps.table.step_table`.
-    """
+    """Return the report on a job until `now` (epoch seconds); `read` log entries are behind the events."""
     account = ledger.account(now, reference_step_s=reference_step_s)
     edges = [account.start_s + account.wall_s * each / SLICES for each in range(SLICES + 1)]
     slices = [
@@ -198,8 +194,7 @@ def _grouped(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
 def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> tuple[Window, ...]:
     """Return `slices`, which follow each other, with the slowdown that they have together where flushes were.
 
-    The ledger charges it to the job as a whole, and spreads it over all steps. A slice cannot have more than
-    the steps in it took; what does not fit goes to all others, as before.
+    A slice cannot have more than the steps in it took; what does not fit goes to all others.
     """
     spread = np.array([each.buckets[buckets.FLUSH_SLOWDOWN] for each in slices])
     room = spread + [each.buckets[buckets.PRODUCTIVE] for each in slices]

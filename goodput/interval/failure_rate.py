@@ -45,11 +45,7 @@ _FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
 class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before a failure was seen: the median MTBF of the job, and how sure that is.
-
-    The cache survives `cache_share` of the failures; `source` says where the MTBF is from.
-    Raises IntervalError.
-    """
+    """The job's median MTBF as believed, and how sure; caches survive `cache_share`. Raises IntervalError."""
 
     mtbf_s: float
     weight: float = RATE_WEIGHT
@@ -77,10 +73,7 @@ class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def typical(nodes: int, *, survives_node: bool = True) -> FailurePrior:
-    """The default prior for a job on `nodes` nodes, each of which fails as in Llama 3's training.
-
-    `survives_node`: the redundancy scheme survives the loss of one (not SINGLE).
-    """
+    """Return the prior of nodes that fail as in Llama 3's training; the cache may survive the loss of one."""
     if nodes < 1:
         raise IntervalError(f"nodes is {nodes}: a job has at least one")
     many = "a node that fails" if nodes == 1 else f"{nodes} nodes that fail"

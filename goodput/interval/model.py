@@ -53,10 +53,10 @@ def daly(checkpoint_s: float, mtbf_s: float) -> float:
 
 
 def exact(checkpoint_s: float, mtbf_s: float) -> float:
-    """The interval of the highest goodput, M (1 + W(-exp(-1 - C/M))) with Lambert's W; below the MTBF.
+    """Return the interval of the highest goodput, below the MTBF: M (1 + W(-exp(-1 - C/M))), Lambert's W.
 
-    W's argument is too near to its branch point for floats where C is small: x = interval / M is found as the
-    zero of x + ln(1 - x) + C/M, by Newton's steps from above.
+    Floats are too coarse for W: the zero of x + ln(1 - x) + C/M, x = interval / M, by Newton's steps from
+    above.
     """
     _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     ratio = checkpoint_s / mtbf_s
@@ -89,10 +89,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint in the cache takes from the job, and what a flush of `flush_s` adds (`flush_cost_s`).
+    """What a cached checkpoint takes from the job, and what a flush of `flush_s` adds; s.
 
-    `next_output_waits`: the cache keeps one checkpoint only (SCR_CACHE_SIZE=1), and the next output begins
-    when the flush has ended.
+    `next_output_waits` for the end of a flush where the cache keeps one checkpoint only (SCR_CACHE_SIZE=1).
     """
 
     checkpoint_s: float
@@ -102,10 +101,7 @@ class ScheduleCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(ScheduleCosts, frozen=True, kw_only=True):
-    """What the two levels cost, and the MTBF and restart of failures that the cache survives, and of others.
-
-    Raises IntervalError.
-    """
+    """What two levels cost, and the failures that the cache survives, and others. Raises IntervalError."""
 
     cache_mtbf_s: float
     prefix_mtbf_s: float

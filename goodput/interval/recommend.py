@@ -50,8 +50,7 @@ class Estimate(msgspec.Struct, frozen=True):
 class MeasuredCosts(ScheduleCosts, frozen=True, kw_only=True):
     """Mean costs of `checkpoints` of them, and when they are taken.
 
-    `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
-    is only one level, and `checkpoint_s` is all that a checkpoint costs.
+    `interval_s` is the work between two now (0: unknown); with `flush_every` 0 there is only one level.
     """
 
     interval_s: float = 0.0
@@ -103,10 +102,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often checkpoints come, of `checkpoint_s` seconds each on average, and the best interval.
-
-    The best has `lost` more goodput (0 to 1), as far as checkpoints and failures go; SCR's are `settings`.
-    """
+    """How often checkpoints come, and the best interval, which has `lost` more goodput (0 to 1)."""
 
     interval_s: float
     best_s: float
@@ -171,7 +167,7 @@ def _in_use(found: MeasuredCosts) -> Schedule:
 def recommend(
     found: MeasuredCosts, failures: Failures, prior: FailurePrior, asked: Schedule | None = None
 ) -> Outlook:
-    """The best schedule beside the one in use, what was `asked`, Young's and Daly's.
+    """Return the best schedule beside the one in use, what was `asked`, Young's and Daly's.
 
     With `flush_every` 0 what was asked leaves flushes as they are. Raises IntervalError, also where it asks
     for flushes of a job that has only one level.
@@ -222,10 +218,7 @@ def recommend(
 
 
 def pace(found: MeasuredCosts, failures: Failures, prior: FailurePrior) -> Pace:
-    """The interval in use beside the one that :func:`recommend` finds best, for the mean rate alone.
-
-    Raises IntervalError, also where the interval in use is not known.
-    """
+    """Return the interval in use beside the best one, for the mean rate alone. Raises IntervalError."""
     if not found.interval_s:
         raise IntervalError("the interval in use is not known before the second checkpoint")
     known = posterior(failures, prior)

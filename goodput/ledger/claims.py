@@ -107,6 +107,14 @@ def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     return changed
 
 
+def are_in_order(*columns: npt.NDArray[Any]) -> bool:
+    """Return whether rows are in order of the columns, the first of which counts most, and all differ."""
+    later: Any = np.zeros(max(0, len(columns[0]) - 1), np.bool_)
+    for column in reversed(columns):
+        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
+    return bool(later.all())
+
+
 def distinct(values: Longs) -> Longs:
     """Return each value once, in order."""
     values = np.sort(values)

@@ -1,7 +1,4 @@
-"""The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue.
-
-A run begins with a launch, and lives until its last word before the next one begins.
-"""
+"""The runs of a job, from a launch to the last word before the next one, and what unclaimed time is."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator

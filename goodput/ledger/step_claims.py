@@ -1,7 +1,4 @@
-"""What writers say of steps: what a start stands for, and how far apart the clocks are that it was told by.
-
-A step lasts until the next one of its writer.
-"""
+"""What the starts of steps stand for, and how far apart the clocks are that told of them."""
 
 from collections.abc import Sequence
 
@@ -55,10 +52,10 @@ def step_claims(
 
 
 def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> tuple[Longs, Doubles]:
-    """Return the chosen steps that last out of all proportion, and what one usually lasts there.
+    """Return the chosen steps that last out of all proportion, and the median of up to four on either side.
 
-    That is the median of up to four steps on either side in the same run and of the same writer, but for its
-    last one, whose end is not known. Of a run's first step, which compiles, it is that of the next four.
+    Of the same run and writer, without its last one, whose end is not known; of a run's first step the next
+    four.
     """
     known = np.where(is_last, np.inf, rate)
     padded = np.concatenate([np.full(_AROUND, np.inf), known, np.full(_AROUND, np.inf)])
@@ -91,9 +88,8 @@ def last_steps(writers: int, most: int = SKEW_STEPS) -> int:
 def skew(tables: Sequence[Facts], since: int, most: int) -> int:
     """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
 
-    Each writer is held against the median time at which a step began as all who reported it say; the
-    median over the last 64 steps is how far its clock is from theirs. Who reported none of these is left out.
-    Of who reported both `tables`, starts of steps count, and not steps with both ends.
+    Each writer's clock is off by the median, over the last 64 steps, of its distance from the median begin of
+    a step. Of who reported both `tables`, starts count.
     """
     if not _are_two(np.concatenate([each.who for each in tables])):
         return 0

@@ -66,9 +66,7 @@ class Timeline:
     def steps_made(self, time: int) -> int:
         """Return how many of the steps that count were made from the begin to a time, in millionths.
 
-        Of a step that ends later it is its share of time. Where several ranks report steps at the same
-        moment, the mean of their rates counts there. One that only begins at the last moment of the account
-        counts as well; any other one that took no time does not.
+        A share of one that ends later; where several ranks report steps at once, the mean of their rates.
         """
         made = sum(each.between(self.begin, time) for each in self._made)
         made += float(self._at_once.steps[self._at_once.end <= time].sum())
@@ -166,10 +164,7 @@ def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Group
 
 
 def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
-    """Return what is left of doubts by bucket: a step as far as it can be one, and else what it must be.
-
-    Then the pieces of steps that count, and those of them that take no time.
-    """
+    """Return what is left of doubts by bucket, pieces of steps that count, and those that take no time."""
     group = np.searchsorted(groups.start, left.start, side="right") - 1
     length = left.end - left.start
     whole = np.zeros(len(groups.start), np.int64)

@@ -74,8 +74,7 @@ class LineFile:
 def append_whole(path: Path, piece: bytes, *, as_lines: bool = False) -> None:
     """Append all of `piece` to `path`, or nothing that stays: for a file with one writer. Raises OSError.
 
-    What others appended behind it all the same stays. The directory is made if it is not there. With
-    `as_lines`, a line that somebody else left torn is ended first.
+    The directory is made if needed. With `as_lines`, a line that somebody else left torn is ended first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b", buffering=0) as file:

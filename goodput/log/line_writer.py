@@ -233,10 +233,7 @@ _sharing = threading.RLock()  # a finalizer may come at any time
 
 
 def shared_writer(path: Path) -> LineWriter:
-    """Return this process's writer of the file at `path`; every call needs one of :func:`release`.
-
-    One for all, so that lines are in the file in the order in which the process handed them over.
-    """
+    """Return the process's one writer of a file; every call needs one of :func:`release`."""
     with _sharing:
         writer = _shared.setdefault(path, LineWriter(path, makes_directory=True))
         writer.users += 1

@@ -130,9 +130,8 @@ class JobLog(msgspec.Struct, kw_only=True):
 class Log:
     """Takes entries in. `jobs` has what they said by job name; without a name it is the empty one.
 
-    `garbage` counts what is no entry of any kind, or beyond the `bulks` of its job; the first hundred of it
-    are in `problems`. `forms` counts the entries of each kind, `ignored` those that are not about time,
-    `lost` the events that their writer says it had to drop.
+    `garbage` counts what is no entry, or beyond the `bulks` of its job, `ignored` what is not about time,
+    `lost` the events that their writer had to drop.
     """
 
     def __init__(self, bulks: Mapping[str, Bulk] | None = None) -> None:
@@ -235,11 +234,7 @@ class Log:
 
 
 def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
-    """Return where the times of a job may lie that these logs cover; None if all of them do.
-
-    Of a log nobody knows when it was read: a clock that was not set, or a damaged line, shows only beside the
-    rest. One entry with the time 0 would make an account of half a century.
-    """
+    """Return where the times of a job may lie, or None: a wrong clock shows only beside the rest."""
     import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
 
     parts = list(parts)

@@ -36,10 +36,7 @@ _US = 1_000_000
 
 
 class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the library's log. `time_us` is whole microseconds since the epoch, as it was written.
-
-    `step` is that of a checkpoint, `node_rank` the node that a launcher spoke for.
-    """
+    """One line of the library's log: microseconds since the epoch, a checkpoint's step, a launcher's node."""
 
     kind: str
     time_us: int
@@ -53,10 +50,7 @@ class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since.
-
-    `checkpoints_loaded` is None where no load was recorded, not even of step 0.
-    """
+    """What the library says of a job; None where nothing was loaded, or nothing saved since."""
 
     total_events: int = 0
     job_started_count: int = 0
@@ -71,10 +65,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def microseconds(timestamp: str) -> int:
-    """Return a time of ISO 8601 or RFC 3339 as microseconds since the epoch; UTC unless it says its zone.
-
-    Raises ValueError.
-    """
+    """Return an ISO 8601 or RFC 3339 time (UTC unless it says) as epoch microseconds. Raises ValueError."""
     try:
         moment = msgspec.convert(timestamp, datetime)
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
@@ -94,11 +85,7 @@ def moment(time_s: float, *, milliseconds: bool = False) -> str:
 
 
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
-    """Return what the library says of the events of one job, in whatever order they come.
-
-    A job that no ``user_scheduled`` begins is given one, at its first event; of launchers that start (or end)
-    one behind the other the last one counts. Only a load of a step beyond 0 counts as a checkpoint loaded.
-    """
+    """Return what the library says of the events of one job, in whatever order they come."""
     timeline = _timeline(events)
     if not timeline:
         return Metrics()
