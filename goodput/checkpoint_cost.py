@@ -65,6 +65,10 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocking_s + max(self.slowdown_s, -self.blocking_s / 2)
 
 
+_SAME = ("dataset", "generation", "write_s", "encode_s", "wait_s", "bytes", "files", "apply_s", "observe_s")
+"""What of an output is the same in its cost."""
+
+
 class _Flushed(NamedTuple):
     """A flush that has ended, what it took from the steps beside it, and the SD of that estimate."""
 
@@ -85,8 +89,7 @@ class _Output(NamedTuple):
         if flush is not None and not flush.valid:
             return []
         cost = CheckpointCost(
-            dataset=output.dataset,
-            generation=output.generation,
+            **{name: getattr(output, name) for name in _SAME},
             time_s=max(output.end_s, flush.end_s) if flush else output.end_s,
             blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
             slowdown_s=flushed.slowdown_s if flushed else 0.0,
@@ -94,15 +97,8 @@ class _Output(NamedTuple):
             flush_s=flush.flush_s if flush else output.flush_s,
             flushed=flush is not None or output.flush_s > 0,
             interval_s=self.interval_s,
-            write_s=output.write_s,
-            encode_s=output.encode_s,
             blocked_on_flush_s=output.flush_s,
-            wait_s=output.wait_s,
-            bytes=output.bytes,
-            files=output.files,
             flush_threads=flush.threads if flush else 0,
-            apply_s=output.apply_s,
-            observe_s=output.observe_s,
         )
         return [cost]
 
@@ -189,6 +185,11 @@ class _Stretch(NamedTuple):
     def overlap_s(self, flush: FlushCompleted) -> float:
         return max(0.0, min(self.end_s, flush.end_s) - max(self.start_s, flush.start_s))
 
+    def excess_s(self, flush: FlushCompleted, reference_s: float) -> float:
+        """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
+        together_s = self.overlap_s(flush)
+        return max(-together_s, min(together_s, self.busy_s - self.steps * reference_s))
+
     def joined(self, later: "_Stretch") -> "_Stretch":
         start_s, end_s = min(self.start_s, later.start_s), max(self.end_s, later.end_s)
         return _Stretch(start_s, end_s, self.busy_s + later.busy_s, self.steps + later.steps)
@@ -239,7 +240,7 @@ class FlushSlowdown:
         slowdown_s = 0.0
         if reference_s is not None:
             beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
-            slowdown_s = sum((_excess_s(each, flush, reference_s) for each in beside), 0.0)
+            slowdown_s = sum((each.excess_s(flush, reference_s) for each in beside), 0.0)
         self._judge(flush)
         return _Flushed(flush, slowdown_s, error_s)
 
@@ -262,29 +263,19 @@ class FlushSlowdown:
 
     def _judge(self, flush: FlushCompleted) -> None:
         """Steps that waited for `flush` and turn out undisturbed count for the reference again."""
-        undisturbed = [step for step in self._unjudged if step.overlap_s(flush) <= 0]
-        self._unjudged.clear()
-        for step in undisturbed:
+        for _ in range(len(self._unjudged)):
+            if (step := self._unjudged.popleft()).overlap_s(flush) > 0:
+                continue
             if any(step.end_s > start_s for start_s in self._running.values()):
                 self._unjudged.append(step)
             else:
                 self._undisturbed.append(step.busy_s)
 
 
-def _excess_s(stretch: _Stretch, flush: FlushCompleted, reference_s: float) -> float:
-    """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
-    together_s = stretch.overlap_s(flush)
-    return max(-together_s, min(together_s, stretch.busy_s - stretch.steps * reference_s))
-
-
 def costs_of(events: JobEvents) -> list[CheckpointCost]:
     """What each checkpoint cost; of writers that know nothing of SCR, each save."""
-    return _costs_of_outputs(events) or costs_of_saves(events)
-
-
-def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
     if not any(type(event) is OutputCompleted for event in events.others):
-        return []
+        return costs_of_saves(events)
     timeline: list[tuple[float, float, GoodputEvent | None]] = [
         (end_s, start_s, None)
         for whole in events.whole_steps.values()
@@ -295,7 +286,7 @@ def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
     found: list[CheckpointCost] = []
     for end_s, start_s, event in sorted(timeline, key=itemgetter(0)):
         found += costs.step(start_s, end_s) if event is None else costs.handle(event)
-    return found + costs.ended()
+    return found + costs.ended() or costs_of_saves(events)
 
 
 def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:

@@ -98,7 +98,10 @@ def lanes(
         bars[buckets.WASTED_PROGRESS if wasted else kept].append(
             LaneBar(start_s, start_s + busy_s, busy_s, count, label)
         )
-    for name, bar in (*_run_bars(runs_of(events)), *_event_bars(events.others), *_interval_bars(events)):
+    whole = (
+        (buckets.of_interval(each.kind, each.name), _bar(*span(each))) for each in whole_intervals(events)
+    )
+    for name, bar in (*_run_bars(runs_of(events)), *_event_bars(events.others), *whole):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
         if made:
@@ -171,11 +174,11 @@ def by_kind(found: Iterable[Disruption]) -> list[tuple[str, list[Disruption], st
     for each in found:
         kinds.setdefault(each.kind, []).append(each)
     ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
-    return [(kind, group, _nodes(each.node for each in group if each.node)) for kind, group in ordered]
+    return [(kind, group, _nodes(group)) for kind, group in ordered]
 
 
-def _nodes(names: Iterable[str]) -> str:
-    counted = Counter(names).most_common()
+def _nodes(group: Iterable[Disruption]) -> str:
+    counted = Counter(each.node for each in group if each.node).most_common()
     shown = [f"{name} ({count} times)" if count > 1 else name for name, count in counted[:_NAMED]]
     more = [f"{len(counted) - _NAMED} more"] if len(counted) > _NAMED else []
     return ", ".join([*shown, *more])
@@ -223,8 +226,3 @@ def _output_bars(output: ev.OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
             at_s += took_s * share
     if output.end_s - at_s > _LEAST_S:
         yield buckets.CHECKPOINT_OTHER, _bar(at_s, output.end_s, label)
-
-
-def _interval_bars(events: JobEvents) -> Iterator[tuple[str, LaneBar]]:
-    for each in whole_intervals(events):
-        yield buckets.of_interval(each.kind, each.name), _bar(each.start_s, each.end_s)

@@ -178,9 +178,8 @@ def compat_account(
 ) -> CompatAccount:
     """Account for a job until its last end, or until `now` (epoch seconds) if it never ended.
 
-    With `elastic`, the waits and re-initialisations of an elastic job are badput of their own. Raises
-    :class:`CompatError` where the peer raises ``ValueError``: no start of the job, no time at all, or more
-    productive time than time.
+    `elastic` has waits and re-initialisations apart. Raises :class:`CompatError` where the peer raises
+    ``ValueError``.
     """
     told = events if isinstance(events, CompatEvents) else CompatEvents(events)
     return _checked(_Sums(told).account(told.total_s(now), elastic=elastic))
@@ -208,8 +207,7 @@ def account_without(
 ) -> tuple[CompatAccount, dict[int, float]]:
     """Account for a job as if the time in `spans` had not been; also what each step took then.
 
-    By the peer's rules, which are others here: saves, restores and elastic waits count as nothing, a custom
-    event also where a step begins in it. The total may be 0, and the productive time above it.
+    By the peer's rules saves, restores and elastic waits count as nothing here. The total may be 0.
     """
     left = _Sums(told, united(spans))
     total_s = 0.0 if told.job_start_s is None else max(0.0, told.total_s(now) - left.excluded_s)

@@ -19,9 +19,8 @@ _RESTORE = "checkpoint_restore"
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
     """The failures of a job in `observed_s` seconds of running on `nodes` nodes.
 
-    The work went on from the `cache` (or what was rebuilt there) or the `prefix` directory; of `unknown` ones
-    nobody said. The restarts are mean seconds from a run's last sign of life to what was read, 0 if none was;
-    `restart_s` is that of all kinds.
+    The work went on from the `cache` or the `prefix` directory, of `unknown` ones nobody said. The restarts
+    are mean seconds from a run's last sign of life to what was read, 0 if none was.
     """
 
     observed_s: float = 0.0

@@ -33,7 +33,7 @@ class StepClaims(NamedTuple):
 
 
 class Doubts(NamedTuple):
-    """Steps whose ends are inferred: `limit` is what their neighbours took; `first` of their run or not."""
+    """Steps whose ends are inferred; `limit` is what neighbours took; `first` of their run, `wasted`."""
 
     start: Longs = NONE
     end: Longs = NONE
@@ -41,6 +41,7 @@ class Doubts(NamedTuple):
     steps: Longs = NONE
     limit: Longs = NONE
     first: Longs = NONE
+    wasted: Longs = NONE
 
 
 class Spans(NamedTuple):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -138,7 +138,8 @@ def read(events: JobEvents, codes: Codes) -> Facts:
         time, number = nanoseconds(whole.starts_s), np.array(whole.numbers, np.int64)
         end = np.maximum(time, nanoseconds(whole.ends_s))
         parts.append(_rows(what(Form.STEP_COMPLETED), codes.of_writer(identity(writer)), time, number, end))
-    parts = [each if _are_steps(each).all() else where(each, _are_steps(each)) for each in parts]
+    are_steps = [np.abs(each.number) < STEP_LIMIT for each in parts]
+    parts = [each if good.all() else where(each, good) for each, good in zip(parts, are_steps, strict=True)]
     for (kind, name, writer), borders in events.borders.items():
         code, time = codes.of_interval(kind, name), nanoseconds(borders.times_s)
         begins = np.array(borders.begins, np.int64)
@@ -152,10 +153,6 @@ def read(events: JobEvents, codes: Codes) -> Facts:
     rare = [row for event in events.others for row in _rows_of(event, codes)]
     parts.append(Facts(*np.array(rare, np.int64).reshape(-1, 5).T))
     return _in_order(joined(parts))
-
-
-def _are_steps(steps: Facts) -> Any:
-    return np.abs(steps.number) < STEP_LIMIT
 
 
 def _rows(form: int, who: int, time: Longs, number: Longs, end: Longs) -> Facts:

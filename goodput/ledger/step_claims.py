@@ -26,9 +26,8 @@ def step_claims(
 ) -> tuple[StepClaims, Doubts, Longs]:
     """Return what the starts of steps stand for, those in doubt, and their indices.
 
-    `is_last` says which are the last of their run and writer: they last until `closing`. Steps may be sparse:
-    one that is followed by number n + 10 stands for ten, and the last one of a run is compared with the
-    others as if it were one like the one before.
+    `is_last` says which are the last of their run and writer: they last until `closing`, and are compared
+    with the others as if they stood for as many steps as the one before.
     """
     end, covers = np.append(time[1:], time[:1]), np.ones_like(number)
     covers[:-1] = np.maximum(1, number[1:] - number[:-1])
@@ -47,7 +46,7 @@ def step_claims(
     found, usual = map(np.concatenate, zip(*parts, strict=True))
     limit = np.rint(usual * sparse[found]).astype(np.int64)
     made = StepClaims(time, end, number, covers)
-    doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64))
+    doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64), np.zeros_like(found))
     return made, doubts, found
 
 

@@ -85,7 +85,7 @@ class Timeline:
     def _painted(
         self,
         claims: dict[int, Spans],
-        groups: "_Groups",
+        groups: Doubts,
         background: tuple[Longs, Longs],
         weakest_first: list[int],
     ) -> dict[int, Spans]:
@@ -139,31 +139,21 @@ def _mean_rates(steps: StepClaims, points: Longs) -> npt.NDArray[np.float64]:
     return np.where(under_way > 0, rates / np.maximum(under_way, 1), 0.0)[:-1]
 
 
-class _Groups(NamedTuple):
-    """Doubts that overlap, taken together."""
-
-    start: Longs
-    end: Longs
-    steps: Longs
-    limit: Longs
-    first: Longs
-    wasted: Longs
-
-
-def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Groups:
+def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> Doubts:
+    """Return doubts that overlap as one, and whether they are wasted."""
     wasted = attempts.are_wasted(doubts.start, doubts.number).astype(np.int64)
     start, end = (np.clip(each, *span) for each in (doubts.start, doubts.end))
-    each = _Groups(start, end, doubts.steps, doubts.limit, doubts.first, wasted)
+    each = doubts._replace(start=start, end=end, wasted=wasted)
     each = where(each, end > start)
     if len(each.start) < 2:  # noqa: PLR2004 - one overlaps with none
         return each
     each = where(each, np.argsort(each.start, kind="stable"))
     begins = np.flatnonzero(np.append(True, each.start[1:] >= np.maximum.accumulate(each.end)[:-1]))
-    end, steps, limit, first = (np.maximum.reduceat(column, begins) for column in each[1:5])
-    return _Groups(each.start[begins], end, steps, limit, first, np.minimum.reduceat(each.wasted, begins))
+    greatest = Doubts(*(np.maximum.reduceat(column, begins) for column in each))
+    return greatest._replace(start=each.start[begins], wasted=np.minimum.reduceat(each.wasted, begins))
 
 
-def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
+def _resolved(groups: Doubts, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
     """Return what is left of doubts by bucket, pieces of steps that count, and those that take no time."""
     group = np.searchsorted(groups.start, left.start, side="right") - 1
     length = left.end - left.start

@@ -30,10 +30,8 @@ def absolute(path: Path) -> Path:
 class LineFile:
     """Appends lines to the file at `path`, made with the first; its directory only if `makes_directory`.
 
-    Every write is one ``write(2)`` of whole lines with O_APPEND: those of several processes of one machine do
-    not mix. A line that was written in part, or that a killed process left, is ended, and ours written anew:
-    it cannot be cut off, for another process may have appended behind it. Readers pass over empty lines: one
-    comes of opening the file just when another process has written a part of its line.
+    Every write is one ``write(2)`` of whole lines with O_APPEND: processes of one machine do not mix. A torn
+    line is ended, and ours written anew. Readers pass over empty lines.
     """
 
     def __init__(self, path: Path, *, makes_directory: bool = False) -> None:

@@ -1,8 +1,7 @@
-"""Scalars for TensorBoard, as an event file.
+"""Scalars for TensorBoard, as an event file: tensorboardX encodes, the file is written here.
 
-tensorboardX encodes; the file is written here. Its ``SummaryWriter`` hands everything to a thread that ends
-at the first error, and whoever adds a scalar then waits for it for ever; its ``EventsWriter`` leaves half a
-record on a full disk, and calls fsync at each flush.
+Its ``SummaryWriter`` waits for ever behind an error, its ``EventsWriter`` leaves half a record on a full
+disk.
 """
 
 import os

@@ -1,19 +1,7 @@
 """A launcher's log (:mod:`.resiliency`) for a ledger: runs, and the steps that lie between its checkpoints.
 
-The log has no steps, and no word on how long a load or a save takes, so its time is taken as follows:
-
-- Launchers of several nodes that start one behind the other are one run, from the first of them on, though
-  others of the run before may end between them; one that starts again has begun another.
-- From a run's start to its load of a step beyond 0 a checkpoint is read: the library's primer calls that
-  *Checkpoint Loading*. A load of step 0 reads nothing: that is the run's start-up.
-- Between a load or save and the next save lie the steps between their numbers.
-- What a run did behind its last save, when another run follows or when it loads again, is lost. What the last
-  run of all did behind its last save led to nothing that the log knows of: it is no step.
-- A run that a launcher ended, and that another one follows, did not end by itself, unless the user ended it:
-  there is no exit code, and the primer calls that pause the job's restart.
-- The end of a run that another one follows is estimated where nobody recorded it. It was before the next
-  start, and before the next save was due, by the median time between the run's checkpoints (else the job's):
-  the middle of that is taken, so that what was lost lies between nothing and twice the estimate.
+The log has no steps, and no word on how long a load or a save takes; `docs/goodput-logs.md` ("The resiliency
+library") says how its time is taken, and how the end of a run is estimated that nobody recorded.
 """
 
 from bisect import bisect_left
@@ -77,6 +65,12 @@ class _LauncherRun:
         """The exit code that it must have had if another one follows."""
         return None if self.by_user else 1
 
+    def frame(self) -> list[ev.GoodputEvent]:
+        """Its start, if that was recorded."""
+        if self.start_s is None:
+            return []
+        return [ev.JobStarted(time_s=self.start_s, nodes=max(1, len(self.ranks)))]
+
     def attempts(self) -> list[list[LauncherEvent]]:
         """Its checkpoints, apart at each load."""
         attempts: list[list[LauncherEvent]] = []
@@ -101,7 +95,7 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
     for number, run in enumerate(runs):
         following = runs[number + 1 :]
         work = _work(run, following) if following or not run.checkpoints else _last_work(run)
-        made += [*_frame(run), *_saves(run), *_restores(run), *work]
+        made += [*run.frame(), *_saves(run), *_restores(run), *work]
     for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
         made += [ev.Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
     return sorted(made, key=lambda event: span(event)[1])
@@ -120,7 +114,7 @@ def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[ev.Good
     made = _queued(listed)
     runs = _runs(listed)
     for run in runs:
-        made += _frame(run)
+        made += run.frame()
         if run.ended_s is not None and not run.is_estimated:
             code = run.exit_code if run is not runs[-1] else None
             made.append(ev.JobEnded(time_s=run.ended_s, exit_code=code))
@@ -201,11 +195,6 @@ def _estimate_ends(runs: Sequence[_LauncherRun]) -> None:
             due_s = median(run.paces_s() or every_s or [after.start_s - last_s])
             run.ended_s = last_s + min(due_s, after.start_s - last_s) / 2
             run.is_estimated = True
-
-
-def _frame(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
-    if run.start_s is not None:
-        yield ev.JobStarted(time_s=run.start_s, nodes=max(1, len(run.ranks)))
 
 
 def _saves(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:

@@ -13,20 +13,13 @@ from math import floor, log10
 
 import msgspec
 
-USER_SCHEDULED = "user_scheduled"
-JOB_STARTED = "job_started"
-CHECKPOINT_LOADED = "checkpoint_loaded"
-CHECKPOINT_SAVED = "checkpoint_saved"
-USER_TERMINATED = "user_terminated"
-JOB_TERMINATED = "job_terminated"
-
 KINDS = (
-    USER_SCHEDULED,
-    JOB_STARTED,
-    CHECKPOINT_LOADED,
-    CHECKPOINT_SAVED,
-    USER_TERMINATED,
-    JOB_TERMINATED,
+    USER_SCHEDULED := "user_scheduled",
+    JOB_STARTED := "job_started",
+    CHECKPOINT_LOADED := "checkpoint_loaded",
+    CHECKPOINT_SAVED := "checkpoint_saved",
+    USER_TERMINATED := "user_terminated",
+    JOB_TERMINATED := "job_terminated",
 )
 """The kinds of events, in the order that those of the same time have."""
 
@@ -132,7 +125,7 @@ def rows(found: Metrics) -> list[tuple[str, str]]:
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
-    """Return the events in order, with the one that begins every job, without launchers' repetitions."""
+    """Return the events in order, with the one that begins every job, of launchers' repetitions the last."""
     listed = sorted(events, key=order)
     if listed and listed[0].kind != USER_SCHEDULED:
         listed.insert(0, LauncherEvent(kind=USER_SCHEDULED, time_us=listed[0].time_us))
