@@ -170,7 +170,7 @@ def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
     parts_s = (cost.write_s, cost.encode_s, cost.blocked_on_flush_s, cost.wait_s)
-    share = min(1.0, cost.blocking_s / sum(parts_s)) if any(parts_s) else 0.0
+    share = min(1.0, cost.blocking_s / sum(parts_s)) if sum(parts_s) else 0.0
     parts = {name: part_s * share for name, part_s in zip(_PARTS, parts_s, strict=True)}
     parts[buckets.CHECKPOINT_OTHER] = max(0.0, cost.blocking_s - sum(parts.values()))
     parts[buckets.FLUSH_SLOWDOWN] = max(0.0, cost.slowdown_s)
@@ -202,8 +202,7 @@ def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -
     placed += left * (total_s - float(placed.sum())) / max(float(left.sum()), 1e-9)
     return tuple(
         msgspec.structs.replace(
-            each,
-            buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s},
+            each, buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s}
         )
         for each, took_s, has_s in zip(slices, placed.tolist(), room.tolist(), strict=True)
     )

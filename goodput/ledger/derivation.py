@@ -11,13 +11,7 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .attempts import (
-    Attempts,
-    Rollbacks,
-    begins_within,
-    named_rollbacks,
-    nameless_rollbacks,
-)
+from .attempts import Attempts, Rollbacks, begins_within, named_rollbacks, nameless_rollbacks
 from .claims import (
     NONE,
     BucketClaims,

@@ -8,7 +8,6 @@ import time
 import weakref
 from collections import deque
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import ClassVar
 
 import msgspec
@@ -23,13 +22,12 @@ _SLICE = 128
 
 
 class _Flush:
-    """Asks the thread to write what was handed over before; `done` is set then. The last one ends it."""
+    """Asks the thread to write what was handed over before; `done` is set then."""
 
-    def __init__(self, *, is_last: bool = False) -> None:
+    def __init__(self) -> None:
         self.began_s = time.monotonic()
         self.done = threading.Event()
         self.is_written = False
-        self.is_last = is_last
 
 
 _living: "weakref.WeakSet[LineWriter]" = weakref.WeakSet()
@@ -58,7 +56,8 @@ class LineWriter:
         self.path = path
         self.users = 0
         """How many have it from :func:`shared_writer`."""
-        self._limit, self._gather_s = limit, gather_s
+        self._limit = limit
+        self._gather_s = gather_s
         self._file = LineFile(path, makes_directory=makes_directory)
         self._begin()
         _living.add(self)
@@ -69,33 +68,33 @@ class LineWriter:
         self._lock = threading.RLock()
         self._bell = threading.Lock()  # held, but for a moment after it was rung
         self._bell.acquire()
-        self._queue: SimpleQueue[bytes | msgspec.Struct | _Flush] = SimpleQueue()
-        self._flushes = 0  # in the queue
+        self._items: deque[bytes | msgspec.Struct] = deque()
         self._lines: deque[bytes] = deque()
+        self._flushes: deque[_Flush] = deque()
         self._awaited: _Flush | None = None  # the first that is not done yet
         self._thread: threading.Thread | None = None
-        self._is_closed = self._is_over = False
+        self._is_idle = self._is_closed = self._is_over = False
         self._refused = self._lost_told = 0
         self._retry_at_s = 0.0
         self.error = ""
         """Why lines wait, or empty."""
 
     @property
-    def _waiting(self) -> int:
-        return self._queue.qsize() - self._flushes + len(self._lines)
-
-    @property
     def lost(self) -> int:
         """Lines that were lost so far; once closed, also those that still wait."""
-        return self._refused + (self._waiting if self._is_over else 0)
+        return self._refused + (len(self._items) + len(self._lines) if self._is_over else 0)
 
     def put(self, item: bytes | msgspec.Struct) -> bool:
         """Hand over a line with its end, or an event; return whether it found a place."""
-        if self._is_closed or self._queue.qsize() + len(self._lines) >= self._limit:
+        # in this order: what the thread moves meanwhile must not count twice
+        if self._is_closed or len(self._lines) + len(self._items) >= self._limit:
             self.lose()
             return False
-        self._queue.put(item)
-        if self._thread is None:
+        self._items.append(item)
+        if self._is_idle:
+            self._is_idle = False
+            self._ring()
+        elif self._thread is None:
             self._start()
         return True
 
@@ -109,14 +108,15 @@ class LineWriter:
     def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
         """Wait, `timeout_s` at most, until the file has what was put before; return whether it has."""
         if self._is_closed or self._thread is None:
-            return not self._waiting
+            return not (self._items or self._lines)
         if (left_s := self._left_s(timeout_s)) <= 0:
             return False
         flush = _Flush()
         with self._lock:
             if self._awaited is None or self._awaited.done.is_set():
                 self._awaited = flush
-        self._ask(flush)
+        self._flushes.append(flush)
+        self._ring()
         flush.done.wait(left_s)
         return flush.is_written
 
@@ -125,12 +125,7 @@ class LineWriter:
         with self._lock:
             is_first, self._is_closed = not self._is_closed, True
         if is_first:
-            self._ask(_Flush(is_last=True))
-            if self._thread is None:
-                self._run()  # there was nothing to write, or no thread to be had
-            elif self._thread is not threading.current_thread():
-                self._thread.join(self._left_s(timeout_s))
-            self._is_over = True
+            self._end(timeout_s)
         if (lost := self.lost) <= self._lost_told:
             return ""
         self._lost_told = lost
@@ -150,16 +145,21 @@ class LineWriter:
         """Close what the thread has opened: it has written the last line, or tried to."""
         self._file.close()
 
+    def _end(self, timeout_s: float) -> None:
+        self._ring()
+        if self._thread is None:
+            self._run()  # there was nothing to write, or no thread to be had
+        elif self._thread is not threading.current_thread():
+            self._thread.join(self._left_s(timeout_s))
+        self._is_over = True
+
     def _left_s(self, timeout_s: float) -> float:
         first = self._awaited
         if first is None or first.done.is_set():
             return timeout_s
         return max(0.0, first.began_s + timeout_s - time.monotonic())
 
-    def _ask(self, flush: _Flush) -> None:
-        with self._lock:
-            self._flushes += 1
-        self._queue.put(flush)
+    def _ring(self) -> None:
         with contextlib.suppress(RuntimeError):  # somebody else has rung
             self._bell.release()
 
@@ -181,30 +181,43 @@ class LineWriter:
     def _run(self) -> None:
         is_last = False
         while not is_last:
-            with contextlib.suppress(Empty):
-                is_last = self._take(self._queue.get(timeout=_RETRY_S if self.error else None))
-                if self._queue.qsize() < _SLICE and not (self._flushes or is_last):
-                    self._bell.acquire(timeout=self._gather_s)  # let more gather
-                for _ in range(_SLICE - 1):
-                    is_last = is_last or self._take(self._queue.get_nowait())
-            if not self.error or time.monotonic() >= self._retry_at_s:
-                self._write()
+            self._wait()
+            # in this order: what was put before the end or a flush is among the items
+            is_last = self._is_closed
+            flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
+            self._drain(at_once=is_last or bool(flushes))
+            for flush in flushes:
+                flush.is_written = not self._lines
+                flush.done.set()
         self._finish()
 
-    def _take(self, item: bytes | msgspec.Struct | _Flush) -> bool:
-        """Encode a line, or do what a flush asks for; return whether it is the last."""
-        if isinstance(item, _Flush):
-            with self._lock:
-                self._flushes -= 1
-            self._write()
-            item.is_written = not self._lines
-            item.done.set()
-            return item.is_last
+    def _wait(self) -> None:
+        """Wait for something to do, and let more of it gather."""
+        self._is_idle = True
+        while not (self._items or self._flushes or self._is_closed):
+            if not self._bell.acquire(timeout=_RETRY_S if self.error else -1):
+                break
+        self._is_idle = False
+        if len(self._items) < _SLICE and not (self._flushes or self._is_closed):
+            self._bell.acquire(timeout=self._gather_s)
+
+    def _drain(self, *, at_once: bool) -> None:
+        """Encode and write what is there now, by slices; after an error once a second, or `at_once`."""
+        left = len(self._items)
+        while True:
+            for _ in range(min(left, _SLICE)):
+                self._take(self._items.popleft())
+            left = max(0, left - _SLICE)
+            if (at_once and not left) or not self.error or time.monotonic() >= self._retry_at_s:
+                self._write()
+            if not left:
+                return
+
+    def _take(self, item: bytes | msgspec.Struct) -> None:
         try:
             self._lines.append(self._line(item))
         except Exception:  # noqa: BLE001  whatever is wrong with one: the others are written
             self.lose()
-        return False
 
     def _write(self) -> None:
         try:
