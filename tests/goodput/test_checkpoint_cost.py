@@ -92,7 +92,7 @@ def test_a_real_slowdown_is_found(noise: str) -> None:
 
 
 def test_where_intervals_differ_and_steps_of_one_are_alike_a_slowdown_is_a_wide_guess() -> None:
-    """Phases of a solver: with none that a flush takes, no estimate is farther off than three times its error."""
+    """Phases of a solver: where a flush takes nothing, no estimate is off by more than three errors."""
     rng, times, now = random.Random(3), FlushSlowdown(), 0.0
     far = []
     for dataset in range(60):
