@@ -201,6 +201,7 @@ def _probe(probe: StorageProbed) -> str:
     rates = {
         "cache writes": probe.cache_write_bytes_per_s,
         "cache reads": probe.cache_read_bytes_per_s,
+        "its device": probe.cache_sync_bytes_per_s,
         "memory copies": probe.memory_bytes_per_s,
         "XOR": probe.xor_bytes_per_s,
     }

@@ -6,7 +6,8 @@ measured is what a checkpoint sees. The cache is used by as many writers at once
 threads (a write holds no lock of Python's): their rates are added up.
 
 - cache writes: a new file grows, so that each page is touched for the first time (on tmpfs it is taken from
-  free memory and cleared first). Not synced: where an application does that, on a disk, it costs more.
+  free memory and cleared first). Not synced: the page cache takes it in.
+- cache syncs: 2 MiB more of one writer, until the device has them. What is in memory has nothing to sync.
 - cache reads: the same files, as a flush reads what was just written, into one buffer.
 - memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
 - XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
@@ -38,6 +39,8 @@ _MOST_OF_FREE = 0.05
 _PATTERN_BYTES = 2**16  # of random bytes: beyond the window of a file system that compresses
 _PIECE_BYTES = 2**15  # malloc has memory of this size at hand, and does not ask the system for it
 _NICE = 5
+_SYNCED_BYTES = 2 * CHUNK_BYTES  # 20 ms of a disk
+_NO_DEVICE_S = 5e-5
 
 
 def unhindered_clock() -> "Callable[[], float]":
@@ -109,6 +112,7 @@ class Probe:
             yield "problem", f"{cache}: {error.strerror}"
         yield from self._memory()
         yield from self._xor()
+        yield from self._device(cache)
         yield "probe_s", self._clock() - self._begin_s
 
     def _cache(self, directory: str) -> "Iterator[tuple[str, float | str]]":
@@ -137,6 +141,28 @@ class Probe:
         finally:
             for each in files:
                 os.close(each)
+
+    def _device(self, directory: str) -> "Iterator[tuple[str, float | str]]":
+        """Write a file that has no name, and sync it; what was wrong there is known from the other files."""
+        path = f"{directory}/.scrtune-probe-{os.getpid()}-device"
+        try:
+            fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return
+        try:
+            os.unlink(path)  # noqa: PTH108 - as above
+            write, count = self._writer(fd), _SYNCED_BYTES // CHUNK_BYTES
+            for number in range(count):
+                write(number * CHUNK_BYTES)
+            begin_s = self._clock()
+            os.fdatasync(fd)
+            took_s = self._clock() - begin_s
+            if took_s > _NO_DEVICE_S:
+                yield "cache_sync_bytes_per_s", count * CHUNK_BYTES / took_s
+        except OSError:
+            return
+        finally:
+            os.close(fd)
 
     def _writer(self, fd: int) -> "Step":
         def write(offset: int) -> None:

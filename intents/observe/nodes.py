@@ -169,7 +169,7 @@ class Nodes:
         return tuple(self._nodes[host].evidence(host) for host in sorted(self._nodes))
 
 
-_RATES = ("cache_write_bytes_per_s", "cache_read_bytes_per_s", "memory_bytes_per_s", "xor_bytes_per_s")
+_RATES = tuple(name for name in StorageProbed.__struct_fields__ if name.endswith("_bytes_per_s"))
 
 
 def _lowest(rate: str, probes: Iterable[StorageProbed]) -> float:

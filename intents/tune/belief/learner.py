@@ -10,7 +10,7 @@ from ...rules.levers import joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import GIB, PRIORS, Prior, Shape
+from .model import PRIORS, Prior, Shape
 from .observations import Observations, ObservedCheckpoint, identity
 from .sizes import UsualSize, scaled
 
@@ -25,9 +25,8 @@ _FIXED_SHARE = 0.1
 _SHARED = 0.25
 """A file server of a few nodes has no more for many; a parallel file system has for each as much."""
 _PROBED_SPREAD = 0.35
+_SYNCED_SPREAD = 0.6
 _PAGE_CACHE_SHARE = 0.05
-_DEVICE = Prior(1.0 * GIB, 1.2)
-"""Bytes per second of a cache on a device: disks have 0.1 GiB/s, the best SSDs of a node 10."""
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
@@ -166,13 +165,21 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
                 wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
                 priors[name] = Prior.of_log(mean, min(own.spread, wide))
     probed = _probed(now.probe) if now.probe else {}
+    device = _device(now)
+    priors["synced_bytes_per_s"] = device
     if _outgrows_page_cache(now):
-        priors["cache_bytes_per_s"] = _DEVICE
+        priors["cache_bytes_per_s"] = device
         probed.pop("cache_bytes_per_s", None)
     for name, rate in probed.items():
         if rate > 0:
             priors[name] = priors[name].given(rate, _PROBED_SPREAD)
     return priors
+
+
+def _device(now: Situation) -> Prior:
+    """Return the prior of the cache's device: a probe of it had little to sync."""
+    prior, rate = PRIORS["synced_bytes_per_s"], now.probe.cache_sync_bytes_per_s if now.probe else 0.0
+    return prior.given(rate, _SYNCED_SPREAD) if rate > 0 else prior
 
 
 def _outgrows_page_cache(now: Situation) -> bool:

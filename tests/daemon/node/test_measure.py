@@ -6,6 +6,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from errno import ENOSPC
@@ -34,6 +35,7 @@ from scrtune.intents.events import SettingsObserved, StorageProbed
 WaitUntil = Callable[[Callable[[], object]], None]
 CACHE_RATES = {"cache_write_bytes_per_s", "cache_read_bytes_per_s"}
 RATES = {*CACHE_RATES, "memory_bytes_per_s", "xor_bytes_per_s"}
+DEVICE = "cache_sync_bytes_per_s"
 AMPLE_S = 1e6
 
 # what mount says, and the probe's answer
@@ -76,10 +78,24 @@ def probed(journal: Path) -> list[StorageProbed]:
 def test_all_rates_of_a_real_directory_are_measured_and_nothing_stays_there(tmp_path: Path) -> None:
     numbers, problems = measured(tmp_path, unhindered_clock, AMPLE_S)
     assert problems == []
-    assert numbers.keys() == {*RATES, "writers", "bytes", "probe_s"}
+    assert numbers.keys() - {DEVICE} == {*RATES, "writers", "bytes", "probe_s"}
     assert all(numbers[rate] > CHUNK_BYTES for rate in RATES)  # a chunk takes less than a second
     assert numbers["bytes"] == MOST_BYTES
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sync_takes_the_rate_of_the_device_and_memory_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_memory = Path(tempfile.mkdtemp(dir="/dev/shm"))
+    try:
+        assert DEVICE not in measured(in_memory, unhindered_clock, AMPLE_S)[0]
+        assert list(in_memory.iterdir()) == []
+    finally:
+        in_memory.rmdir()
+    monkeypatch.setattr(os, "fdatasync", lambda _: time.sleep(0.02))
+    numbers, _ = measured(tmp_path, unhindered_clock, AMPLE_S)
+    assert 0 < numbers[DEVICE] <= 2 * CHUNK_BYTES / 0.02
 
 
 def test_it_ends_when_its_budget_is_used_and_says_what_was_not_measured(tmp_path: Path) -> None:
@@ -90,7 +106,7 @@ def test_it_ends_when_its_budget_is_used_and_says_what_was_not_measured(tmp_path
     assert numbers["bytes"] == CHUNK_BYTES  # that begun after 30 ms, of the 36 for writes
     assert numbers["cache_write_bytes_per_s"] == pytest.approx(CHUNK_BYTES / 0.01)
     assert problems == [f"no time was left to measure {what}" for what in ("cache_read", "memory", "xor")]
-    assert numbers["probe_s"] == pytest.approx(0.15)
+    assert numbers["probe_s"] == pytest.approx(0.17)
 
 
 @pytest.mark.parametrize(("cpus", "ranks", "writers"), [(64, 3, 3), (2, 3, 2), (64, 100, MOST_WRITERS)])
