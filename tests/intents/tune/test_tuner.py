@@ -64,7 +64,8 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
 
     def output(tuner: Tuner, dataset: int) -> None:
         tuner.output(
-            OutputCompleted(dataset=dataset, name="d", start_s=10.0 * dataset, end_s=10.0 * dataset + 1)
+            OutputCompleted(dataset=dataset, name="d", start_s=10.0 * dataset, end_s=10.0 * dataset + 1),
+            now=0.0,
         )
 
     def flushed(tuner: Tuner, dataset: int) -> None:
