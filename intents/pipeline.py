@@ -221,7 +221,7 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self.applied.apply(event, tuner))
+            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.is_flushed))
             yield tuner.output(event, now)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"

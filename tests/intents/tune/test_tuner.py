@@ -97,6 +97,20 @@ def test_nothing_that_changes_flushes_is_tried_before_the_first_one_was_measured
     assert not [each for each in tried if of_flushes & each.keys()]
 
 
+def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output() -> None:
+    made = case("io-bound", "defaults", 50010, 8)
+    run = Run(made, pipeline := Pipeline())
+    waited, settings = [], []
+    for noise in made.noise:
+        left_s = pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0
+        found = run.checkpoint(noise)
+        waited.append(found.wait_s > left_s + made.truth.cost_s(made.own))
+        settings.append(run.settings)
+    dear = waited.index(True)
+    assert settings[dear] != made.own
+    assert settings[dear + 1 :] == [made.own] * (len(settings) - dear - 1)
+
+
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
     made = case("prior-wrong", "defaults", 2000, 14)
     run = Run(made, Pipeline())
