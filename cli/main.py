@@ -37,6 +37,7 @@ COMMANDS = {
 
 
 _MODULES = {
+    **{name: f"config.{name}" for name in ("check", "env", "init", "params")},
     "clean": "jobs",
     **dict.fromkeys(("daemon", "forward", "node"), "services"),
     **dict.fromkeys(("explain", "off", "on", "pin", "status", "unpin"), "job"),

@@ -79,9 +79,14 @@ class JobPaths:
         """Return the paths of `job_id` (default: this environment's job) on `host` (default: this one)."""
         return cls(
             job_id=_file_name(job_id or job_id_from_environment()),
-            host=_file_name(host or socket.gethostname().split(".")[0]),
+            host=_file_name(host or host_name()),
             base=(base or default_base()).absolute(),
         )
+
+    @classmethod
+    def announced(cls) -> "JobPaths | None":
+        """Return those of the job that scrtune runs this process in; None outside of one."""
+        return cls.of() if "SCRTUNE_JOB_ID" in os.environ else None
 
     @property
     def root(self) -> Path:
@@ -149,6 +154,11 @@ class JobPaths:
                 f"{str(self.base)!a}: its name is not UTF-8, or not read as such in this locale; set"
                 " SCRTUNE_RUN_DIR to a directory with a plain name"
             )
+
+
+def host_name() -> str:
+    """Return this node's name without its domain, as DFTracer and Slurm use it."""
+    return socket.gethostname().split(".")[0]
 
 
 def default_base() -> Path:

@@ -86,13 +86,10 @@ class Recorder(PeerNames):
         self.writer = writer_from_environment() if writer is None else str(writer)
         self.log = log_path(f"{self.job_name}-goodput") if log is None else absolute(Path(log))
         self._enabled = enabled
-        emitter = None
-        if enabled and "SCRTUNE_JOB_ID" in os.environ:
-            paths = JobPaths.of()
-            emitter = Emitter(paths.events_endpoint, unheard=paths.unheard)
+        paths = JobPaths.announced() if enabled else None
         self._writer = EventWriter(
             self.log,
-            emitter,
+            Emitter.to_daemon_of(paths) if paths else None,
             source=_text(self.writer),
             suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
             limit=queue_limit,

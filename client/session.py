@@ -6,7 +6,6 @@ libscrtune.so does both, within SCR's calls. Without a daemon the application ke
 """
 
 import os
-import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from .libscr.engine import LibscrEngine
 from .libscr.find import LibscrUnavailable, find_libscr
 from .libscr.library import Library
 from .mpi import ENGINE_VARIABLE, NODES_VARIABLE
-from .paths import JobPaths, writer_of_rank
+from .paths import JobPaths, host_name, writer_of_rank
 from .transport.sender import Emitter
 
 _EXIT_LINGER_S = 0.5
@@ -175,12 +174,11 @@ class Session:
             self.finalize()  # after an exception other ranks may never come to a collective call
 
     def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
-        processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
+        processes = comm.gather((host_name(), os.getpid()), root=0) or ()
         described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
         self._gate = TraceGate(described.prefix)
-        if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
-            paths = JobPaths.of()
-            self._emitter = Emitter(paths.events_endpoint, unheard=paths.unheard)
+        if comm.rank == 0 and (paths := JobPaths.announced()):
+            self._emitter = Emitter.to_daemon_of(paths)
             self._decision = DecisionFile(paths.decision)
             started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
             self._report([started, declared(described, os.environ)])

@@ -29,9 +29,7 @@ _encoder = msgspec.json.Encoder()
 _question_decoder = msgspec.json.Decoder(Question)
 
 
-Result: TypeAlias = (
-    Advice | views.StatusView | views.ExplainView | views.GoodputView | views.SwitchView | views.PinView
-)
+Result: TypeAlias = Advice | views.StatusView | views.ExplainView | views.GoodputView | views.OrderView
 
 
 class Control:
@@ -59,14 +57,14 @@ class Control:
         self._commands: dict[str, Callable[[Question, float], Result]] = {
             "explain": lambda _, __: self._explained(),
             "goodput": lambda _, now: views.goodput_view(self._pipeline, now),
-            "off": lambda _, __: self._switched(on=False),
-            "on": lambda _, __: self._switched(on=True),
-            "pin": lambda question, _: self._pinned(question, on=True),
+            "off": self._switch,
+            "on": self._switch,
+            "pin": self._fix,
             "recommendation": lambda _, __: (
                 self._executor.advice
             ),  # as published: file and answer never differ
             "status": lambda _, now: self.status(now),
-            "unpin": lambda question, _: self._pinned(question, on=False),
+            "unpin": self._fix,
         }
 
     def answer(self, payload: bytes, now: float) -> bytes:
@@ -106,36 +104,36 @@ class Control:
         view = views.explain_view(self._pipeline)
         return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
 
-    def _switched(self, *, on: bool) -> views.SwitchView:
+    def _switch(self, question: Question, _now: float) -> views.OrderView:
         """Turn tuning on or off; what follows is published by the time of the answer, unless it says not."""
+        on = question.command == "on"
         if self._pipeline.on != on:
             self._handle(TuningSwitched(on=on))
-        return views.SwitchView(
+        return self._ordered(question)
+
+    def _fix(self, question: Question, _now: float) -> views.OrderView:
+        """Pin parameters, or unpin them; what follows is published as that of :meth:`_switch` is."""
+        job, pinned = self._pipeline.job, self._pipeline.pinned
+        is_pin = question.command == "pin"
+        try:
+            edit = pin(question.values, job) if is_pin else unpin(question.names, job, pinned)
+        except PinError as error:
+            return self._ordered(question, refused=str(error))
+        if edit.changes or edit.released:
+            self._handle(edit)
+        return self._ordered(question)
+
+    def _ordered(self, question: Question, refused: str = "") -> views.OrderView:
+        advice = self._executor.advice
+        return views.OrderView(
             job_id=self._options.paths.job_id,
             tuning=self._pipeline.on,
             is_job_known=self._pipeline.job is not None,
-            generation=self._executor.advice.generation,
-            is_published=not self._executor.unfinished,
-            failure=self._executor.last_failure,
-        )
-
-    def _pinned(self, question: Question, *, on: bool) -> views.PinView:
-        """Pin parameters, or unpin them; what follows is published as that of :meth:`_switched` is."""
-        refused, job = "", self._pipeline.job
-        try:
-            edit = pin(question.values, job) if on else unpin(question.names, job, self._pipeline.pinned)
-            if edit.changes or edit.released:
-                self._handle(edit)
-        except PinError as error:
-            refused = str(error)
-        advice = self._executor.advice
-        return views.PinView(
-            job_id=self._options.paths.job_id,
-            refused=refused,
-            waiting=tuple(sorted({*question.values, *question.names}.intersection(advice.at_launch))),
             generation=advice.generation,
             is_published=not self._executor.unfinished,
             failure=self._executor.last_failure,
+            refused=refused,
+            waiting=tuple(sorted({*question.values, *question.names}.intersection(advice.at_launch))),
         )
 
     def status(self, now: float) -> views.StatusView:

@@ -8,8 +8,6 @@ import socket
 from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
-from typing_extensions import Self
-
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -19,9 +17,10 @@ def handled(
 ) -> Iterator[None]:
     """Have `handler` called for the signals `numbers` while the block runs.
 
-    One that this process was started to ignore (nohup) stays ignored.
+    One that this process was started to ignore (nohup) stays ignored; not SIGCHLD: a child's exit code would
+    be lost.
     """
-    ours = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    ours = [each for each in numbers if each == signal.SIGCHLD or signal.getsignal(each) != signal.SIG_IGN]
     before = {number: signal.signal(number, handler) for number in ours}
     try:
         yield
@@ -31,10 +30,15 @@ def handled(
 
 
 class Signals:
-    """Ending signals, as a readable file descriptor and a flag."""
+    """The signals `numbers`, as a readable descriptor that ends a wait; and whether an ending one has come.
 
-    def __init__(self) -> None:
+    By default they are the ending ones. SIGCHLD is the end of a child of this process.
+    """
+
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self._numbers = numbers or ENDING_SIGNALS
         self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
         self._writer.setblocking(False)
         self.ending = False
 
@@ -46,52 +50,32 @@ class Signals:
     @contextlib.contextmanager
     def watched(self) -> Iterator["Signals"]:
         """Watch the signals while the block runs, and restore the handlers afterwards."""
-        with self._reader, self._writer, handled(ENDING_SIGNALS, self._handle):
+        with self._reader, self._writer, handled(self._numbers, self._handle):
             wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
             try:
                 yield self
             finally:
                 signal.set_wakeup_fd(wakeup)
 
-    def wait(self, seconds: float, parent: "Parent | None" = None) -> bool:
-        """Wait for a signal or the end of the `parent`, `seconds` at most; return whether one has come."""
-        fds = [self.fd] if parent is None or parent.fd is None else [self.fd, parent.fd]
-        ready = select.select(fds, [], [], 0.0 if self.ending else seconds)[0]
-        if parent is not None and parent.fd in ready and parent.lines() is None:
-            self.ending = True
-        return self.ending
-
-    def _handle(self, _number: int, _frame: FrameType | None) -> None:
-        self.ending = True
-
-
-class Wakeup:
-    """Ends a wait when a signal arrives that has a handler, or a child of this process has ended."""
-
-    def __enter__(self) -> Self:
-        self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
-        self._writer.setblocking(False)
-        # also where we were started to ignore it: a child's exit code would be lost
-        self._handler = signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.set_wakeup_fd(self._fd)
-        signal.signal(signal.SIGCHLD, self._handler)
-        self._reader.close()
-        self._writer.close()
-
     def wait(self, seconds: float | None, *fds: int) -> list[int]:
         """Return those of `fds` that are readable, at once if there are any, after `seconds` at most.
 
-        What has arrived since the last call ends this one at once.
+        A signal, watched or with a handler elsewhere, that has arrived since the last call ends this one.
         """
-        ready = select.select([self._reader.fileno(), *fds], [], [], seconds)[0]
+        ready = select.select([self.fd, *fds], [], [], seconds)[0]
         with contextlib.suppress(BlockingIOError):
             self._reader.recv(4096)
         return [fd for fd in fds if fd in ready]
+
+    def ended(self, seconds: float, parent: "Parent") -> bool:
+        """Wait for a signal or the end of the `parent`, `seconds` at most; return whether one has come."""
+        fds = [] if parent.fd is None else [parent.fd]
+        if self.wait(0.0 if self.ending else seconds, *fds) and parent.lines() is None:
+            self.ending = True
+        return self.ending
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.ending |= number in ENDING_SIGNALS
 
 
 class Parent:

@@ -144,6 +144,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingsView = SavingsView()
     pace: str = ""
     """That checkpoints come absurdly often, or never, and what to set; else empty."""
+    pace_settings: Values = {}
+    """What that says to set."""
     cluster: ClusterView | None = None
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
@@ -154,12 +156,13 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
-class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `scrtune off` or `scrtune on`.
+class OrderView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `scrtune off`, `on`, `pin` or `unpin`; `refused` is why nothing of it was done, or empty.
 
     `generation` is of the settings that are published; until `is_published` those of the order are not among
-    them, and `failure` says why if it was tried. A job that is not known has said nothing to this daemon yet:
-    it will be as was ordered when it does.
+    them, and `failure` says why if it was tried. `waiting` are the parameters of the order that only the next
+    launch of the job changes. A job that is not known has said nothing to this daemon yet: it will be tuned
+    or not as was ordered when it does.
     """
 
     job_id: str
@@ -168,21 +171,8 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     is_published: bool
     failure: str = ""
-
-
-class PinView(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of `scrtune pin` or `scrtune unpin`; `refused` is why nothing of it was done, or empty.
-
-    `waiting` are the parameters that only the next launch of the job changes. The others are as in
-    :class:`SwitchView`.
-    """
-
-    job_id: str
     refused: str = ""
     waiting: tuple[str, ...] = ()
-    generation: int
-    is_published: bool
-    failure: str = ""
 
 
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,7 +273,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         observation=pipeline.observing.observation,
         probe=pipeline.observers.nodes.probe,
         recalled=pipeline.observers.recalled,
-        pace=pipeline.pace,
+        pace=pipeline.pace.sentence,
         leaders=tuple(pipeline.leaders),
         nodes=nodes if len(nodes) > 1 else (),
         stragglers=tuple(stragglers(nodes)),
@@ -303,7 +293,7 @@ def status_view(
     pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True
 ) -> StatusView:
     """Return the state in short; the daemon adds what only it knows (:mod:`scrtune.daemon.control`)."""
-    job, tuner = pipeline.job, pipeline.tuner
+    job, tuner, pace = pipeline.job, pipeline.tuner, pipeline.pace
     # numpy is loaded only for a job that has said something
     account = None if pipeline.ledger.is_silent else pipeline.account(now)
     return StatusView(
@@ -328,7 +318,8 @@ def status_view(
         probe=pipeline.observers.nodes.probe,
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
-        pace=pipeline.pace,
+        pace=pace.sentence,
+        pace_settings=pace.settings,
         leaders=tuple(pipeline.leaders),
         mean_cost_s=fmean(each.cost_s for each in pipeline.costs) if pipeline.costs else 0.0,
         divergence=pipeline.divergence,

@@ -17,7 +17,7 @@ from .observe.intents import Intents, Observers
 from .observe.observation import Observing
 from .rules.derived.interval import interval
 from .rules.explain import LeverView
-from .rules.pace import absurd
+from .rules.pace import PaceAdvice, absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
 from .rules.situation import Held, Proposal, Situation
@@ -155,8 +155,8 @@ class JobState:
         return contradictions(self.job, self.intents) if self.job else ()
 
     @property
-    def pace(self) -> str:
-        """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
+    def pace(self) -> PaceAdvice:
+        """Whether checkpoints come absurdly often, or not at all."""
         return absurd(self.job, self.settings, self.costs, self.observers.failures.failures)
 
     @property

@@ -66,7 +66,8 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 /* For an application that reports its steps: then what lies between the calls is none. */
 SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
-    EVENT("step", NUMBER("step", step), SECONDS("start_s", start_s), SECONDS("end_s", end_s));
+    EVENT("step_completed", NUMBER("step", step), SECONDS("start_s", start_s), SECONDS("end_s", end_s),
+          TEXT("writer", "rank0"));
 }
 
 /* ---- outputs, by the present functions and the old ones */

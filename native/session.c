@@ -193,7 +193,7 @@ void session_counted(unsigned long here)
 
 void session_end(void)
 {
-    EVENT("ended", SECONDS("time_s", epoch_s()));
+    EVENT("job_ended", SECONDS("time_s", epoch_s()));
     memset(&job, 0, sizeof job);
     forget_in_force();
     configs_forget();
@@ -202,8 +202,8 @@ void session_end(void)
 static void refuse(long generation, const char *why, bool is_bypass_back)
 {
     tell(why);
-    EVENT("refused", SECONDS("time_s", epoch_s()), NUMBER("generation", generation < 0 ? 0 : generation),
-          TEXT("why", why), JSON(ONLY(is_bypass_back, "in_force"), "{\"SCR_CACHE_BYPASS\":1}"));
+    EVENT("apply_refused", NUMBER("generation", generation < 0 ? 0 : generation), TEXT("why", why),
+          JSON(ONLY(is_bypass_back, "in_force"), "{\"SCR_CACHE_BYPASS\":1}"));
 }
 
 /* Rank 0: the text of a decision that is new, or NULL. */

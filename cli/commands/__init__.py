@@ -1,1 +1,1 @@
-"""Commands; `job` has `status`, `explain`, `on` and `off`, `internal` what `scrtune run` starts."""
+"""Commands, each in its module or, as :mod:`..main` has it, beside those of its kind."""

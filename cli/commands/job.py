@@ -5,7 +5,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Literal, TypeVar
+from typing import Literal
 
 import click
 from rich.console import Console
@@ -14,7 +14,7 @@ from rich.live import Live
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
 from ...daemon.settings.pins import check_name, pinnable
-from ...daemon.views import PinView, SwitchView
+from ...daemon.views import OrderView
 from ..blocks import Document
 from ..errors import CommandError, extra
 from ..jobs import state as job_state
@@ -27,8 +27,6 @@ from ..views.story import Story, story
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
 _EVERY_S = 1.0
-
-V = TypeVar("V", SwitchView, PinView)
 
 
 @dataclass(frozen=True)
@@ -102,13 +100,13 @@ def off(options: OneJob) -> None:
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
     """
-    click.echo(tables.switched(switch(find_to_follow(options.job_id), on=False), on=False))
+    click.echo(tables.switched(order(find_to_follow(options.job_id), Question(command="off")), on=False))
 
 
 @command(OneJob)
 def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
-    click.echo(tables.switched(switch(find_to_follow(options.job_id), on=True), on=True))
+    click.echo(tables.switched(order(find_to_follow(options.job_id), Question(command="on")), on=True))
 
 
 def _assignment(given: str) -> tuple[str, str]:
@@ -141,8 +139,8 @@ def pin(options: PinOptions) -> None:
     """
     if len(values := dict(options.values)) < len(options.values):
         raise click.UsageError("each NAME once")
-    view = fix(find_to_follow(options.job_id), Question(command="pin", values=values))
-    click.echo(tables.ordered(view, [*map("=".join, values.items())], "yours, and not tuned"))
+    view = order(find_to_follow(options.job_id), Question(command="pin", values=values))
+    click.echo(tables.fixed(view, [*map("=".join, values.items())], "yours, and not tuned"))
 
 
 @dataclass(frozen=True)
@@ -155,42 +153,27 @@ class UnpinOptions(OneJob):
 @command(UnpinOptions)
 def unpin(options: UnpinOptions) -> None:
     """Take `scrtune pin` back: what was there before is active again, and tuned."""
-    view = fix(find_to_follow(options.job_id), Question(command="unpin", names=options.names))
-    click.echo(tables.ordered(view, options.names, "as before `scrtune pin`, and tuned again"))
+    view = order(find_to_follow(options.job_id), Question(command="unpin", names=options.names))
+    click.echo(tables.fixed(view, options.names, "as before `scrtune pin`, and tuned again"))
 
 
-def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:
-    """Turn the tuning of a running job on or off; returns when what follows from that is published.
+def order(paths: JobPaths, question: Question, limit_s: float = PUBLISHED_LIMIT_S) -> OrderView:
+    """Give an order to the daemon of a running job; returns when what follows from it is published.
 
-    Raises as :func:`_order`.
-    """
-    word = "on" if on else "off"
-    return _order(paths, Question(command=word), SwitchView, f"tuning is {word}", limit_s)
-
-
-def fix(paths: JobPaths, question: Question, limit_s: float = PUBLISHED_LIMIT_S) -> PinView:
-    """Pin or unpin parameters of a running job, as :func:`switch`; raises CommandError if it is refused."""
-    view = _order(paths, question, PinView, f"{question.command} is done", limit_s)
-    if view.refused:
-        raise CommandError(f"job {view.job_id}: {view.refused}")
-    return view
-
-
-def _order(paths: JobPaths, question: Question, kind: type[V], done: str, limit_s: float) -> V:
-    """Give an order until what follows from it is published.
-
-    Raises DaemonUnavailable, and CommandError when it is not published within `limit_s`: the order counts
-    then, and the daemon goes on trying.
+    Raises DaemonUnavailable, and CommandError when it is refused, or not published within `limit_s`: the
+    order counts then, and the daemon goes on trying.
     """
     deadline_s = time.monotonic() + limit_s
     while True:
-        view = job_state.ask(paths, question, kind)
-        if view.is_published or (isinstance(view, PinView) and view.refused):
+        view = job_state.ask(paths, question, OrderView)
+        if view.refused:
+            raise CommandError(f"job {view.job_id}: {view.refused}")
+        if view.is_published:
             return view
         if time.monotonic() >= deadline_s:
             why = view.failure or "the config file was edited just now, and that is taken in first"
             raise CommandError(
-                f"job {view.job_id}: {done}, but the settings that follow are not active yet: {why}. The"
-                " daemon goes on trying; ask `scrtune status`"
+                f"job {view.job_id}: `{question.command}` counts, but the settings that follow are not active"
+                f" yet: {why}. The daemon goes on trying; ask `scrtune status`"
             )
         time.sleep(_PAUSE_S)

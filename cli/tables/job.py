@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
+from ...daemon.views import ExplainView, GoodputView, IntentView, OrderView, StatusView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
 from ...intents.rules.parameter import DerivedParameter
@@ -288,7 +288,7 @@ def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = Non
     return table("parameter", "follows", "from", "standing", rows=rows, title=title)
 
 
-def switched(view: SwitchView, *, on: bool) -> str:
+def switched(view: OrderView, *, on: bool) -> str:
     """Return the result of `scrtune off` or `scrtune on` in one line."""
     result = "tuning is on; it continues from your own settings"
     if not view.is_job_known:
@@ -304,7 +304,7 @@ def switched(view: SwitchView, *, on: bool) -> str:
     return f"job {view.job_id}: {result}"
 
 
-def ordered(view: PinView, what: Sequence[str], now: str) -> str:
+def fixed(view: OrderView, what: Sequence[str], now: str) -> str:
     """Return the result of `scrtune pin` or `scrtune unpin` in one line."""
     verb = "is" if len(what) == 1 else "are"
     later = f"; {', '.join(view.waiting)} from the next launch on" if view.waiting else ""

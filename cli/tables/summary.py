@@ -63,11 +63,11 @@ def savings(status: StatusView) -> list[str]:
 def _settings(view: StatusView) -> Iterator[str]:
     """Yield the checkpoint interval, if scrtune chose it, and what follows from the intents untried.
 
-    Of a parameter that `pace` has a value for, this is the one to set.
+    What the pace says to set is not advised again.
     """
     if interval := view.savings.interval:
         yield f"checkpoint interval chosen: {_assigned(interval)}"
-    advised = {name: value for name, value in view.savings.advised.items() if f" {name}=" not in view.pace}
+    advised = {name: value for name, value in view.savings.advised.items() if name not in view.pace_settings}
     if advised:
         yield f"advised, not tried: export {_assigned(advised)}; scrtune explain {min(advised)}"
 

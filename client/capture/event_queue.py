@@ -4,7 +4,8 @@ from collections import deque
 from itertools import islice
 
 from ...intents.events import Event
-from ..transport.sender import EnvelopeSocket, host_name
+from ..paths import host_name
+from ..transport.sender import EnvelopeSocket
 
 _LINGER_S = 0.5
 _QUEUED = 32  # few: a line in a file survives this process, an envelope in the socket does not

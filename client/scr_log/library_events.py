@@ -12,12 +12,11 @@ from pathlib import Path
 import msgspec
 
 from ...goodput.events import JobEnded, JobStarted, StepCompleted
-from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
+from ...intents.events import ApplyRefused, Event, SettingsObserved
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.resolution import resolve
 from ..engine import declared
 from ..implicit_steps import ImplicitSteps
-from ..paths import writer_of_rank
 from .join import Flushed, Joiner, Output, Restart
 from .log import ScrLog, Tail
 
@@ -49,14 +48,6 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
     due: bool = False
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
-    """The application reported a step of its main loop."""
-
-    step: int
-    start_s: float
-    end_s: float
-
-
 class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
     """A decision came into force on all ranks; `how` is ``live`` or ``re-init``."""
 
@@ -65,21 +56,8 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
     seconds: float = 0.0
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
-    """A decision was refused on all ranks, or, where `in_force` has values, partly taken back."""
-
-    generation: int
-    why: str = ""
-    in_force: Values = {}
-
-
-class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
-    """SCR_Finalize has returned."""
-
-    time_s: float
-
-
-Line = Started | Asked | Step | Output | Flushed | Restart | Applied | Refused | Ended
+Line = Started | Asked | Output | Flushed | Restart | Applied | StepCompleted | ApplyRefused | JobEnded
+"""What SCR's log has nothing to add to is told as the event that it is."""
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -152,11 +130,9 @@ class LibraryEvents:
             case Asked():
                 self._is_due = line.due
                 yield from self._steps.asked(line.began_s, line.ended_s)
-            case Step():
+            case StepCompleted():
                 self._steps.has_explicit = True
-                yield StepCompleted(
-                    step=line.step, start_s=line.start_s, end_s=line.end_s, writer=writer_of_rank(0)
-                )
+                yield line
             case Output():
                 yield from self._steps.output(
                     line.dataset, line.entered_s, line.closed_s, resumable=line.valid and line.checkpoint
@@ -172,11 +148,11 @@ class LibraryEvents:
                 yield completed
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
-            case Refused():
-                yield ApplyRefused(generation=line.generation, why=line.why, in_force=line.in_force)
-            case Ended():
+            case ApplyRefused():
+                yield line
+            case JobEnded():
                 yield from self._joiner.ended(line.time_s)
-                yield JobEnded(time_s=line.time_s)
+                yield line
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from socket import gethostname
 
 import zmq
 
 from ...intents.events import Event
+from ..paths import JobPaths, host_name
 from . import wire
 
 QUEUE_LIMIT = 10_000
@@ -91,6 +91,11 @@ class Emitter:
         self.sender = sender or f"emit:{host_name()}:{os.getpid()}:{next(_numbers)}"
         self._open()
 
+    @classmethod
+    def to_daemon_of(cls, paths: JobPaths) -> "Emitter":
+        """Return one that pushes to the daemon of a job, which may be only beginning."""
+        return cls(paths.events_endpoint, unheard=paths.unheard)
+
     def _open(self) -> None:
         # Reentrant: a signal handler may emit while the thread it interrupts does.
         self._lock = threading.RLock()
@@ -137,8 +142,3 @@ class Emitter:
             if self._own is not None:
                 self._own.close(linger_s)
             self._own = None
-
-
-def host_name() -> str:
-    """Return this node's name without its domain, as DFTracer and Slurm use it."""
-    return gethostname().split(".")[0]

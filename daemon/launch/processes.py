@@ -221,7 +221,7 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     above, tiers = Parent(parent), trace_tiers(None, os.environ)
     with Signals().watched() as signals:
         counts = forward(
-            log_prefix, endpoint, lambda s: signals.wait(s, above), tiers=tiers, events_file=events_file
+            log_prefix, endpoint, lambda s: signals.ended(s, above), tiers=tiers, events_file=events_file
         )
     sys.stderr.write(f"forwarder ended: {counts}\n")
     return 0

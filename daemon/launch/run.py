@@ -14,7 +14,7 @@ from ...client.paths import JobPaths, default_base, temporary_base
 from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
 from ..lock import AlreadyRunningError
-from ..signals import Wakeup, handled
+from ..signals import Signals, handled
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation
@@ -54,8 +54,8 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
         services = SlurmServices(paths, Path(prefix).absolute())
     added: dict[str, str] = {}
     is_tuned = was_started = False
-    with Wakeup() as wakeup:
-        foreground = _Foreground(wakeup)
+    with Signals(signal.SIGCHLD).watched() as signals:
+        foreground = _Foreground(signals)
         with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
             try:
                 try:
@@ -86,8 +86,8 @@ class _Foreground:
     What a terminal sends (INT, QUIT) reaches the application by itself and must not end us.
     """
 
-    def __init__(self, wakeup: Wakeup) -> None:
-        self._wakeup = wakeup
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
         self._process: subprocess.Popen[bytes] | None = None
         self._signal = 0
 
@@ -115,7 +115,7 @@ class _Foreground:
         """
         assert self._process is not None  # noqa: S101
         while (code := self._process.poll()) is None:
-            self._wakeup.wait(check())
+            self._signals.wait(check())
         return code if code >= 0 else _SIGNAL_BASE - code
 
     def arrived(self, number: int, _frame: FrameType | None) -> None:

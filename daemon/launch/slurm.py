@@ -11,6 +11,7 @@ import os
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,7 +25,7 @@ from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
 from ...scr_config.render import prolog_lines
 from ..options import STEP_NAME, ClusterOptions
-from ..signals import Signals, Wakeup
+from ..signals import ENDING_SIGNALS, Signals
 from .environment import Job
 from .services import NodeServices, check_alone
 
@@ -233,7 +234,7 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
     Raises OSError and :class:`AlreadyRunningError` when they cannot be started; the node has said so then.
     """
     services = NodeServices(paths)
-    with Signals().watched() as signals, Wakeup() as wakeup:
+    with Signals(*ENDING_SIGNALS, signal.SIGCHLD).watched() as signals:
         try:
             state = NO_DAEMON
             try:
@@ -242,7 +243,7 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
                     state = READY
             finally:
                 _say(state if os.access(prolog, os.R_OK | os.X_OK) else NO_PROLOG)
-            _wait(services, signals, wakeup)
+            _wait(services, signals)
         finally:
             services.stop()
             paths.environment.unlink(missing_ok=True)
@@ -259,12 +260,12 @@ def _say(state: bytes) -> None:
         os.write(sys.stdout.fileno(), state + b"\n")
 
 
-def _wait(services: NodeServices, signals: Signals, wakeup: Wakeup) -> None:
+def _wait(services: NodeServices, signals: Signals) -> None:
     """Look after the services until the end. A line of standard input is the application's exit code."""
     stdin = sys.stdin.fileno()
     text = b""
     while not signals.ending:
-        if wakeup.wait(services.check(), stdin):
+        if signals.wait(services.check(), stdin):
             part = os.read(stdin, 64)
             if not part:
                 break

@@ -10,7 +10,6 @@ from .situation import Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
-_MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
 NEVER = frozenset(
     {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
@@ -87,7 +86,7 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
-    more_bytes = _more_bytes(after, now)
+    more_bytes = _more_bytes(after, now, now.intents.flush.largest_bytes)
     if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
         return None
     free_bytes = _free_bytes(now)
@@ -107,10 +106,15 @@ def outgrown(now: Situation) -> str:
     Checkpoints that fitted when the settings were chosen may have grown. What the user's own settings would
     need as much as these is theirs to know.
     """
-    more_bytes, free_bytes = _more_bytes(now.settings, now), _free_bytes(now)
-    if now.held is None or not 0 < free_bytes < more_bytes or more_bytes <= _more_bytes(now.own, now):
+    each_bytes = now.intents.flush.checkpoint_bytes
+    more_bytes, free_bytes = _more_bytes(now.settings, now, each_bytes), _free_bytes(now)
+    if (
+        now.held is None
+        or not 0 < free_bytes < more_bytes
+        or more_bytes <= _more_bytes(now.own, now, each_bytes)
+    ):
         return ""
-    before, after = now.held.checkpoint_bytes, now.intents.flush.checkpoint_bytes
+    before, after = now.held.checkpoint_bytes, each_bytes
     if after <= before:  # one that was written since the cache was observed
         return ""
     grown = f"{bytes_text(after)} instead of {bytes_text(before)}"
@@ -120,11 +124,13 @@ def outgrown(now: Situation) -> str:
     )
 
 
-def _more_bytes(settings: Values, now: Situation) -> float:
-    """Return the bytes that the cache takes under `settings`, but for what it held when it was observed."""
+def _more_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
+    """Return the bytes that the cache takes under `settings`, but for what it held when it was observed.
+
+    Each checkpoint of the job has `each_bytes`.
+    """
     if number(settings, "SCR_CACHE_BYPASS"):
         return 0.0
-    each_bytes = now.intents.flush.checkpoint_bytes
     more_bytes = _bytes_held(number(settings, "SCR_CACHE_SIZE"), each_bytes, settings, now)
     if now.held is not None:
         held = min(number(now.held.settings, "SCR_CACHE_SIZE"), now.held.checkpoints)
@@ -148,8 +154,7 @@ def _free_bytes(now: Situation) -> int:
     free_bytes = now.node.cache_free_bytes
     if now.held is not None and not now.cached:  # whether it has been evicted meanwhile or not
         free_bytes = min(free_bytes, now.held.free_bytes)
-    in_memory = now.job is not None and now.job.cache.startswith(_MEMORY_CACHE)
-    memory_bytes = now.node.memory_available_bytes if in_memory else 0
+    memory_bytes = now.node.memory_available_bytes if now.caches_in_memory else 0
     return min(free_bytes, memory_bytes) if memory_bytes > 0 else free_bytes
 
 

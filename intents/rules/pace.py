@@ -22,6 +22,14 @@ _INTERVALS = 2
 """So many intervals of the user's own without a checkpoint, and ten minutes, are never."""
 
 
+class PaceAdvice(msgspec.Struct, frozen=True):
+    """How absurdly often checkpoints come, or that none does, and what to set; empty while they are fair."""
+
+    sentence: str = ""
+    settings: Values = {}
+    """What the sentence says to set."""
+
+
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """A job's checkpoints, its failures, and whether its cache survives the loss of a node."""
 
@@ -46,39 +54,41 @@ def inputs(costs: Sequence[CheckpointCost], failures: Failures, settings: Values
 
 def absurd(
     job: SettingsObserved | None, settings: Values, costs: Sequence[CheckpointCost], failures: Failures
-) -> str:
-    """Return how absurdly often checkpoints come, or that none does, and what to set; else an empty text."""
+) -> PaceAdvice:
+    """Return whether checkpoints come absurdly often, or not at all."""
     if job is None:
-        return ""
+        return PaceAdvice()
     if not costs:
         return _never(job, failures.observed_s)
     try:
         found = inputs(costs, failures, settings)
         now = pace(found.measured, failures, typical(failures.nodes, survives_node=found.survives_node))
     except IntervalError:
-        return ""
+        return PaceAdvice()
     if found.measured.checkpoints < _ENOUGH or now.lost < _ABSURD:
-        return ""
-    return (
+        return PaceAdvice()
+    sentence = (
         f"checkpoints come too {'often' if now.interval_s < now.best_s else 'seldom'}: after"
         f" {_time(now.interval_s)} of work each, at a mean cost of {_time(now.checkpoint_s)} under the"
         f" settings in use; after {_time(now.best_s)} they would cost {now.lost:.0%} of the time less:"
         f" {' '.join(f'{name}={value}' for name, value in now.settings.items())}, in applications that ask"
         " SCR_Need_checkpoint (scrtune goodput --interval says more)"
     )
+    return PaceAdvice(sentence, {**now.settings})
 
 
-def _never(job: SettingsObserved, observed_s: float) -> str:
+def _never(job: SettingsObserved, observed_s: float) -> PaceAdvice:
     set_here = {name: job.settings.get(name, 0) for name in UNSET}
     is_set = any(isinstance(value, int | float) and value > 0 for value in set_here.values())
     if not is_set and job.engine.startswith("libscr"):
-        return (
-            f"no checkpoint so far: without {', '.join(UNSET)} SCR_Need_checkpoint never asks for one;"
-            f" set {SECONDS}={_LONG_S:.0f}; once some were taken scrtune goodput --interval says what is best"
+        return PaceAdvice(
+            f"no checkpoint so far: without {', '.join(UNSET)} SCR_Need_checkpoint never asks for one; set"
+            f" {SECONDS}={_LONG_S:.0f}; once some were taken scrtune goodput --interval says what is best",
+            {SECONDS: round(_LONG_S)},
         )
     seconds = set_here[SECONDS]
     own_s = float(seconds) if isinstance(seconds, int) else 0.0
     if observed_s < max(_LONG_S, _INTERVALS * own_s):
-        return ""
+        return PaceAdvice()
     said = " ".join(f"{name}={value}" for name, value in set_here.items() if value) or "no interval is set"
-    return f"no checkpoint in {_time(observed_s)}: a failure destroys all of it ({said})"
+    return PaceAdvice(f"no checkpoint in {_time(observed_s)}: a failure destroys all of it ({said})")

@@ -20,6 +20,7 @@ _REINIT_S = 0.3
 _REINIT_INITS, _REINIT_MORE_S = 2.0, 0.01
 """It is more than SCR_Init. Measured with 2 and 4 ranks on 2 cores: quiet, 2 to 7 ms after an SCR_Init of 1
 to 12; beside two busy processes 3 ms after 2 to 3, or 140 to 380 ms after 70 to 235."""
+_MEMORY = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 _MOST_AHEAD = 200
 _FEWEST = 4
@@ -113,6 +114,16 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def cached(self) -> bool:
         """True when datasets go through the cache now."""
         return is_cached(self.settings)
+
+    @property
+    def caches_in_memory(self) -> bool:
+        """True when SCR's cache is in the node's memory, as it is by default."""
+        return self.job is not None and self.job.cache.startswith(_MEMORY)
+
+    @property
+    def caches_on_device(self) -> bool:
+        """True when SCR's cache is known to be elsewhere."""
+        return self.job is not None and bool(self.job.cache) and not self.caches_in_memory
 
     @property
     def ranks_per_node(self) -> int:

@@ -1,6 +1,6 @@
 """Check SCR's config files, a job script and an environment: every fault with its place.
 
-Pure: the caller reads the files and measures the caches (cli/commands/check.py).
+Pure: the caller reads the files and measures the caches (cli/commands/config/check.py).
 """
 
 import re

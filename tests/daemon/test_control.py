@@ -13,7 +13,7 @@ from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.options import DaemonOptions
 from scrtune.daemon.settings.executor import Executor
-from scrtune.daemon.views import ExplainView, GoodputView, PinView, StatusView, SwitchView
+from scrtune.daemon.views import ExplainView, GoodputView, OrderView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.pipeline import Pipeline
 
@@ -22,10 +22,10 @@ KINDS: dict[str, Any] = {
     "status": StatusView,
     "explain": ExplainView,
     "goodput": GoodputView,
-    "off": SwitchView,
-    "on": SwitchView,
-    "pin": PinView,
-    "unpin": PinView,
+    "off": OrderView,
+    "on": OrderView,
+    "pin": OrderView,
+    "unpin": OrderView,
 }
 
 

@@ -39,7 +39,7 @@ from scrtune.daemon.signals import Parent, Signals
 
 with Signals().watched() as signals:
     print("up", flush=True)
-    while not signals.wait(60.0, Parent(0)):
+    while not signals.ended(60.0, Parent(0)):
         pass
     print("ended", signals.ending, flush=True)
 """

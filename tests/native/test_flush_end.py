@@ -67,7 +67,9 @@ def seconds(events: list[dict[str, object]]) -> list[float | None]:
 
 def noticed_s(events: list[dict[str, object]]) -> float:
     """From the end of the output to the end of SCR_Finalize, which waited for its flush."""
-    output, ended = (next(each for each in events if each["type"] == kind) for kind in ("output", "ended"))
+    output, ended = (
+        next(each for each in events if each["type"] == kind) for kind in ("output", "job_ended")
+    )
     return float(str(ended["time_s"])) - float(str(output["closing_s"]))
 
 

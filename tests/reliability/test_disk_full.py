@@ -15,7 +15,7 @@ import pytest
 
 from scrtune.cli.jobs import state as job_state
 from scrtune.client.transport.wire import Question
-from scrtune.daemon.views import PinView
+from scrtune.daemon.views import OrderView
 
 from ..support.phased_job import Phase, PhasedJob
 
@@ -98,7 +98,7 @@ def test_below_the_config_file_an_order_waits_until_it_can_be_written(tmp_path: 
     order = Question(command="pin", values={"SCR_FILE_BUF_SIZE": "2097152"})
 
     def is_published() -> bool:
-        view = job_state.ask(job.paths, order, PinView)
+        view = job_state.ask(job.paths, order, OrderView)
         assert view.is_published or "No space left on device" in view.failure
         return view.is_published
 

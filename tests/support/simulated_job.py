@@ -143,13 +143,16 @@ class Job:
             self.tell(flush)
 
     def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
-        """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
+        """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`.
+
+        So long 4 GiB take.
+        """
         self._dataset += 1
         advice = self.pipeline.advice
         apply_s = self._apply(advice.settings)
         self.applied_s += apply_s
         settings = self._in_force
-        factor = math.exp(self._rng.gauss(0, self._noise))
+        factor = math.exp(self._rng.gauss(0, self._noise)) * self.checkpoint_bytes / (4 * GIB)
         is_async = settings["SCR_FLUSH_ASYNC"] == 1 and settings["SCR_FLUSH_TYPE"] != "SYNC"
         past_s = self.past_the_cache_s if settings["SCR_CACHE_BYPASS"] else 0.0
         due = self._dataset % flush_every == 0 and not past_s
@@ -163,7 +166,7 @@ class Job:
         flush = FlushCompleted(
             dataset=self._dataset,
             start_s=self.now - blocked_s,
-            end_s=self.now if blocked_s else self.now + 4.0 + slowed_s,
+            end_s=self.now if blocked_s else self.now + 4.0 * self.checkpoint_bytes / (4 * GIB) + slowed_s,
             generation=advice.generation,
             asynchronous=is_async,
             valid=not (is_async and self.flush_fails_async),

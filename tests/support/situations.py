@@ -17,7 +17,12 @@ from scrtune.intents.settings import DEFAULTS
 
 GIB = 1024**3
 MEASURED = FlushBehaviour(
-    evidence=Evidence(count=10), checkpoint_bytes=40 * GIB, interval_s=600.0, flush_s=60.0, write_s=10.0
+    evidence=Evidence(count=10),
+    checkpoint_bytes=40 * GIB,
+    largest_bytes=40 * GIB,
+    interval_s=600.0,
+    flush_s=60.0,
+    write_s=10.0,
 )
 
 

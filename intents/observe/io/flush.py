@@ -26,6 +26,9 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
 
     evidence: Evidence = Evidence()
     checkpoint_bytes: int = 0
+    """Of the last one."""
+    largest_bytes: int = 0
+    """Of the largest one so far, under any settings: for these the cache needs room."""
     files: int = 0
     interval_s: float = 0.0
     blocking_s: float = 0.0
@@ -105,9 +108,11 @@ class FlushObserver:
 
     def __init__(self) -> None:
         self._by_settings: dict[frozenset[tuple[str, Value]], _Measured] = {}
+        self._largest_bytes = 0
 
     def add(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
+        self._largest_bytes = max(self._largest_bytes, cost.bytes)
         key = frozenset(settings.items())
         measured = self._by_settings.pop(key, None) or _Measured()
         measured.add(cost)
@@ -117,6 +122,9 @@ class FlushObserver:
 
     def observe(self, settings: Values) -> FlushBehaviour:
         """Return the intent under `settings`; before their first checkpoint, the size of the last one."""
+        return msgspec.structs.replace(self._behaviour(settings), largest_bytes=self._largest_bytes)
+
+    def _behaviour(self, settings: Values) -> FlushBehaviour:
         if measured := self._by_settings.get(frozenset(settings.items())):
             return measured.behaviour()
         last = next(reversed(self._by_settings.values()), None)

@@ -10,7 +10,7 @@ from ...rules.levers import joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import PRIORS, Prior, Shape
+from .model import GIB, PRIORS, Prior, Shape
 from .observations import Observations, ObservedCheckpoint, identity
 from .sizes import UsualSize, scaled
 
@@ -22,7 +22,12 @@ _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
+_SHARED = 0.25
+"""A file server of a few nodes has no more for many; a parallel file system has for each as much."""
 _PROBED_SPREAD = 0.35
+_PAGE_CACHE_SHARE = 0.05
+_DEVICE = Prior(1.0 * GIB, 1.2)
+"""Bytes per second of a cache on a device: disks have 0.1 GiB/s, the best SSDs of a node 10."""
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
@@ -101,8 +106,10 @@ class Learner:
 
     def _has_shifted(self) -> bool:
         """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""
-        last = self.observations.all[-_SHIFT_LAST:]
-        same = [each for each in self.observations.all if each.settings == last[-1].settings][:-_SHIFT_LAST]
+        seen = self.observations.all
+        kind = [each for each in seen if each.flushed == seen[-1].flushed]
+        last = kind[-_SHIFT_LAST:]
+        same = [each for each in kind if each.settings == last[-1].settings][:-_SHIFT_LAST]
         if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
             return False
         return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
@@ -138,6 +145,7 @@ def _shape(now: Situation, cost: CheckpointCost, seen: list[ObservedCheckpoint])
         cores=cores,
         used_cores=affinity.used_cores / max(1, affinity.processes),
         mask_cores=affinity.mask_cores or cores,
+        on_device=now.caches_on_device,
     )
 
 
@@ -147,6 +155,9 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     A checkpoint of the user's own takes `own_s`: what is fixed in the cache is a small part of that.
     """
     priors = dict(PRIORS)
+    alone = priors["prefix_bytes_per_s"]
+    nodes = now.intents.redundancy.nodes
+    priors["prefix_bytes_per_s"] = Prior(alone.median / nodes**_SHARED, alone.spread)
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)
@@ -156,10 +167,26 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
                 own = priors[name]
                 wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
                 priors[name] = Prior.of_log(mean, min(own.spread, wide))
-    for name, rate in _probed(now.probe).items() if now.probe else ():
+    probed = _probed(now.probe) if now.probe else {}
+    if _outgrows_page_cache(now):
+        priors["cache_bytes_per_s"] = _DEVICE
+        probed.pop("cache_bytes_per_s", None)
+    for name, rate in probed.items():
         if rate > 0:
             priors[name] = priors[name].given(rate, _PROBED_SPREAD)
     return priors
+
+
+def _outgrows_page_cache(now: Situation) -> bool:
+    """Return whether a node's checkpoint is more than what a device takes in at the rate of memory.
+
+    Linux makes writers wait from 20 % of the available memory on (vm.dirty_ratio), less what is not written
+    back yet. A probe of some MiB does not see that.
+    """
+    if now.node is None or not now.caches_on_device:
+        return False
+    node_bytes = now.intents.flush.checkpoint_bytes * now.ranks_per_node / now.intents.redundancy.ranks
+    return node_bytes > _PAGE_CACHE_SHARE * now.node.memory_available_bytes > 0
 
 
 def _probed(probe: StorageProbed) -> dict[str, float]:

@@ -19,14 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...events import Values
-from ...observe.faults.redundancy import effective
+from ...observe.faults.redundancy import effective, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
 from ...settings import flush_every, is_asynchronous, is_cached, number
 
 GIB = 1024**3
 MEMBERS = 192
-_LEFT_OVER = 0.015
-"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -60,7 +58,7 @@ PRIORS: dict[str, Prior] = {
     "cache_fixed_s": Prior(0.03, 1.2),
     "cache_file_s": Prior(1e-4, 1.0),
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
-    "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
+    "prefix_bytes_per_s": Prior(2 * GIB, 1.1),
     "prefix_file_s": Prior(2e-3, 1.1),
     "writer_share": Prior(1.2, 0.65),
     "bound_share": Prior(0.55, 0.25),
@@ -70,21 +68,26 @@ PRIORS: dict[str, Prior] = {
     "encode_read_bytes_per_s": Prior(3 * GIB, 0.8),
     "encode_send_bytes_per_s": Prior(2 * GIB, 0.9),
     "encode_xor_bytes_per_s": Prior(3 * GIB, 0.8),
+    "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.4, 0.7),
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.25, 0.5),
+    "left_over": Prior(0.05, 1.0),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
-`writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
-thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
-keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one,
-`yielded` what is left of both with flush threads at nice 19 (measured: 0.2 to 0.3, 2 ranks on 2 cores).
+`synced_bytes_per_s` is that of the cache's device, to which each encode forces the data and what it adds
+(redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
+`bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
+`thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
+core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
+0.2 to 0.3, 2 ranks on 2 cores), `left_over` what such a thread has of a core that a rank wants: 0.015 while
+the rank computes (sched(7): weights 15 and 1024), all of it while it waits.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "left_over": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -92,7 +95,8 @@ Rates = Mapping[str, Array]
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A job as far as the model needs it; `rank_bytes` and `files` are one rank's, `used_cores` as well.
 
-    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask.
+    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask. A cache
+    `on_device` is not in memory.
     """
 
     nodes: int
@@ -103,6 +107,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
     used_cores: float
     mask_cores: int
+    on_device: bool = False
 
     @property
     def node_bytes(self) -> float:
@@ -153,7 +158,7 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
+    left = np.where(is_nice, np.clip(idle / busy, rates["left_over"], 1.0), 1.0)
     alone_s = cached * _flush(candidates, is_bound, shape, rates)
     beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
@@ -205,8 +210,13 @@ def _cached(shape: Shape, rates: Rates) -> Array:
 
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
-    others = [max(1, min(number(each, "SCR_SET_SIZE"), shape.nodes) - 1) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1 / n) for scheme, n in zip(schemes, others, strict=True)])[:, None]
+    members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
+    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
+        :, None
+    ]
+    stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
+        :, None
+    ]
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
     messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
@@ -214,6 +224,7 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
         + is_xor / rates["encode_xor_bytes_per_s"]
+        + shape.on_device * is_coded * stored / rates["synced_bytes_per_s"]
     )
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
 

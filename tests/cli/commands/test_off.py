@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from scrtune.cli.commands.job import switch
+from scrtune.cli.commands.job import order
 from scrtune.cli.errors import CommandError
 from scrtune.client.paths import JOB_ID_VARIABLES
+from scrtune.client.transport.wire import Question
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import (
     FlushCompleted,
@@ -165,11 +166,11 @@ def test_settings_that_cannot_be_published_are_reported_with_exit_code_1(
     conf = tuned.paths.scr_conf
     conf.unlink()
     conf.mkdir()
-    with pytest.raises(CommandError, match=r"tuning is off, but .* cannot be written .*goes on trying"):
-        switch(tuned.paths, on=False, limit_s=0.5)
+    with pytest.raises(CommandError, match=r"`off` counts, but .* cannot be written .*goes on trying"):
+        order(tuned.paths, Question(command="off"), limit_s=0.5)
     assert decision(tuned).generation == 1
     conf.rmdir()
-    view = switch(tuned.paths, on=False)
+    view = order(tuned.paths, Question(command="off"))
     assert decision(tuned).generation == view.generation
     assert is_own(decision(tuned).values)
 
@@ -177,7 +178,7 @@ def test_settings_that_cannot_be_published_are_reported_with_exit_code_1(
 def test_an_edit_of_the_users_is_taken_in_first(tuned: Any) -> None:
     conf: Path = tuned.paths.scr_conf
     conf.write_text(conf.read_text().replace("SCR_FLUSH=1\n", "SCR_FLUSH=7\n"))
-    view = switch(tuned.paths, on=False, limit_s=60)
+    view = order(tuned.paths, Question(command="off"), limit_s=60)
     assert view.is_published
     decided = decision(tuned).values
     assert decided["SCR_FLUSH"] == "7"

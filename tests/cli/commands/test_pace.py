@@ -85,4 +85,4 @@ def test_a_job_that_runs_for_long_without_a_checkpoint_is_told(
     job.compute(steps)
     assert told(scrtune, job, base).startswith("no checkpoint in") is is_told
     job.checkpoint()
-    assert not job.pipeline.pace
+    assert not job.pipeline.pace.sentence

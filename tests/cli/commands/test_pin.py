@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from scrtune.cli.commands.job import fix
+from scrtune.cli.commands.job import order
 from scrtune.cli.errors import CommandError
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.client.transport.daemon_client import ask_daemon
 from scrtune.client.transport.wire import Question
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.daemon.views import PinView, status_view
+from scrtune.daemon.views import status_view
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.events import SettingsObserved, UserEdited, Values
 from scrtune.scr_config.decision import parse_decision
@@ -96,8 +96,8 @@ def test_what_is_pinned_is_the_users_also_in_the_file_and_unpin_takes_it_back(jo
 
 
 def test_said_twice_is_said_once(job: Any) -> None:
-    outputs = [scrtune(job, *order).stdout for order in 2 * [("pin", "SCR_FLUSH=7")]]
-    outputs += [scrtune(job, *order).stdout for order in 2 * [("unpin", "SCR_FLUSH")]]
+    outputs = [scrtune(job, *words).stdout for words in 2 * [("pin", "SCR_FLUSH=7")]]
+    outputs += [scrtune(job, *words).stdout for words in 2 * [("unpin", "SCR_FLUSH")]]
     assert outputs[::2] == outputs[1::2]
     edits = [event for _, event in JournalReader(job.paths.journal) if isinstance(event, UserEdited)]
     assert edits == [
@@ -125,7 +125,7 @@ def test_an_edit_of_the_file_is_taken_in_too_and_is_not_unpinned(job: Any) -> No
     conf: Path = job.paths.scr_conf
     scrtune(job, "pin", "SCR_FLUSH=7")
     conf.write_text(conf.read_text().replace("SCR_COPY_TYPE=SINGLE", "SCR_COPY_TYPE=XOR"))
-    assert fix(job.paths, Question(command="pin", values={"SCR_SET_SIZE": "2"}), limit_s=60).is_published
+    assert order(job.paths, Question(command="pin", values={"SCR_SET_SIZE": "2"}), limit_s=60).is_published
     assert in_the_file(job) == {**OWN, "SCR_FLUSH": "7", "SCR_COPY_TYPE": "XOR", "SCR_SET_SIZE": "2"}
     ran = scrtune(job, "unpin", "SCR_COPY_TYPE")
     assert (ran.returncode, "you gave it in the config file while the job ran" in ran.stderr) == (1, True)
@@ -166,13 +166,12 @@ def test_a_foreign_asker_is_told_the_same_and_before_the_job_is_known_nobody_can
     daemon = real_daemon.start()
     question = Question(command="pin", values={"SCR_FLUSH": "ten"})
     with pytest.raises(CommandError, match="has not reported to this node's daemon yet"):
-        fix(daemon.paths, question)
+        order(daemon.paths, question)
     daemon.tell(*begun())
     daemon.until_events(2)
     with pytest.raises(CommandError, match="SCR_FLUSH='ten': must be"):
-        fix(daemon.paths, question)
+        order(daemon.paths, question)
     assert not ask_daemon(daemon.paths.control_endpoint, question).error
-    assert PinView(job_id="j", generation=0, is_published=True).refused == ""
 
 
 def test_it_is_never_tuned_and_unpinned_it_is() -> None:
@@ -209,6 +208,6 @@ def test_what_was_found_beside_a_pin_is_for_good_with_it() -> None:
 
 def test_of_a_job_that_has_ended_nothing_is_pinned(job: Any) -> None:
     job.end(15)
-    for order in (("pin", "SCR_FLUSH=3"), ("unpin", "SCR_FLUSH")):
-        ran = scrtune(job, *order, "--job-id", "j")
+    for words in (("pin", "SCR_FLUSH=3"), ("unpin", "SCR_FLUSH")):
+        ran = scrtune(job, *words, "--job-id", "j")
         assert (ran.returncode, "the daemon of this job does not run" in ran.stderr) == (3, True)

@@ -63,7 +63,10 @@ def test_an_interval_is_advised_once(pipeline: Pipeline) -> None:
     savings = views.SavingsView(advised={"SCR_CHECKPOINT_SECONDS": 246, "SCR_PREFIX_SIZE": 2})
     status = status_of(pipeline, checkpoints=3, savings=savings)
     assert any("SCR_CHECKPOINT_SECONDS=246 SCR_PREFIX_SIZE=2" in line for line in summary(status))
-    often = msgspec.structs.replace(status, pace="too often: SCR_CHECKPOINT_SECONDS=262, in applications")
+    paced = {"SCR_CHECKPOINT_SECONDS": 262}
+    often = status_of(
+        pipeline, checkpoints=3, savings=savings, pace="SCR_CHECKPOINT_SECONDS=262", pace_settings=paced
+    )
     assert [line for line in summary(often) if "SCR_CHECKPOINT_SECONDS=" in line] == [
         f"scrtune: {often.pace}"
     ]

@@ -19,7 +19,7 @@ from scrtune.client.capture.digest_sender import DigestSender
 from scrtune.client.capture.environment import Mode, capture_environment
 from scrtune.client.capture.forward import Forwarder, forward
 from scrtune.client.libscr.library import libscrtune_path
-from scrtune.client.transport.sender import host_name
+from scrtune.client.paths import host_name
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.intents.events import Event, TraceDigest
 

@@ -150,7 +150,7 @@ def _as_written(said: bytes, log: bytes) -> tuple[list[bytes], list[int], list[b
     said_lines, log_lines = said.splitlines(keepends=True), log.splitlines(keepends=True)
     cuts, at = [], 0
     for text in said_lines:
-        if b'"ended"' in text:
+        if b'"job_ended"' in text:
             while at < len(log_lines) and b"event=START" not in log_lines[at]:
                 at += 1
         else:
@@ -194,7 +194,7 @@ class TestLibraryLines:
         return tmp_path / "library.events"
 
     def test_an_application_that_reports_its_steps_has_no_others(self, path: Path) -> None:
-        step = {"type": "step", "step": 17, "start_s": T0 + 3, "end_s": T0 + 5}
+        step = {"type": "step_completed", "writer": "rank0", "step": 17, "start_s": T0 + 3, "end_s": T0 + 5}
         events = events_of(path, {}, asked(2, 2.5), step, written(5, 7, 8), asked(9, 9.5))
         assert only(StepCompleted, events) == [
             StepCompleted(step=17, start_s=T0 + 3, end_s=T0 + 5, writer="rank0")
@@ -223,9 +223,9 @@ class TestLibraryLines:
             {"prefix": "p"},
             {"type": "restart", "name": "c4", "valid": True, "entered_s": T0 + 1, "closed_s": T0 + 2.5},
             {"type": "applied", "time_s": T0 + 3, "generation": 1, "how": "live", "seconds": 0.001},
-            {"type": "refused", "time_s": T0 + 4, "generation": 2, "why": "SCR_FLUSH=-1"},
+            {"type": "apply_refused", "time_s": T0 + 4, "generation": 2, "why": "SCR_FLUSH=-1"},
             {
-                "type": "refused",
+                "type": "apply_refused",
                 "time_s": T0 + 5,
                 "generation": 2,
                 "why": "another kind of output",
@@ -281,8 +281,8 @@ class TestLibraryLines:
             b"[]",
             b"{}",
             b'{"type":"dance"}',
-            b'{"type":"ended"}',
-            b'{"type":"ended","time_s":"soon"}',
+            b'{"type":"job_ended"}',
+            b'{"type":"job_ended","time_s":"soon"}',
             b"[" * 100_000,
             b"\xff\xfe",
         ],

@@ -10,7 +10,7 @@ import pytest
 
 from scrtune.daemon.launch.processes import Child, can_fork, new_interpreter, spawn
 from scrtune.daemon.options import READY
-from scrtune.daemon.signals import Wakeup
+from scrtune.daemon.signals import Signals
 
 PATIENCE_S = 60.0
 
@@ -20,11 +20,11 @@ def show(*what: object) -> None:
 
 
 def until_ended(child: Child) -> int:
-    with Wakeup() as wakeup:
+    with Signals(signal.SIGCHLD).watched() as signals:
         deadline_s = time.monotonic() + PATIENCE_S
         while (code := child.poll()) is None:
             assert time.monotonic() < deadline_s
-            wakeup.wait(0.1, child.fileno())
+            signals.wait(0.1, child.fileno())
     child.end()
     return code
 
@@ -75,9 +75,9 @@ def test_it_says_that_it_is_ready_and_hears_lines_and_their_end(tmp_path: Path) 
         return 0
 
     child = start(main, tmp_path)
-    with Wakeup() as wakeup:
+    with Signals(signal.SIGCHLD).watched() as signals:
         while not child.is_ready():
-            wakeup.wait(PATIENCE_S, child.fileno())
+            signals.wait(PATIENCE_S, child.fileno())
     child.send(b"a line\n")
     assert child.end()
     assert child.exit_code == 0

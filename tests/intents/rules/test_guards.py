@@ -37,7 +37,9 @@ def situation(
     return Situation(
         intents=Intents(
             redundancy=observe_redundancy(observed, str(every["SCR_COPY_TYPE"])),
-            flush=FlushBehaviour(evidence=Evidence(count=count), checkpoint_bytes=40 * GIB),
+            flush=FlushBehaviour(
+                evidence=Evidence(count=count), checkpoint_bytes=40 * GIB, largest_bytes=40 * GIB
+            ),
         ),
         own=every,
         settings=every,
@@ -235,6 +237,15 @@ class TestCapacity:
         assert not outgrown(grown), "the user's own settings are theirs"
         tuned = msgspec.structs.replace(grown, own={**chosen.own, "SCR_CACHE_BYPASS": 1})
         assert (not outgrown(tuned)) is fits
+
+    def test_the_largest_checkpoint_so_far_must_fit_not_the_last_one(self) -> None:
+        now = situation(CACHED, node=free(20))
+        assert veto(change(SCR_CACHE_SIZE=3), now) is None
+        flush = msgspec.structs.replace(now.intents.flush, largest_bytes=80 * GIB)
+        after_a_larger_one = msgspec.structs.replace(
+            now, intents=msgspec.structs.replace(now.intents, flush=flush)
+        )
+        assert veto(change(SCR_CACHE_SIZE=3), after_a_larger_one) is not None
 
     def test_less_always_fits(self) -> None:
         now = situation(

@@ -44,7 +44,7 @@ def test_without_a_decision_file_nothing_is_done_but_telling(job: Job) -> None:
         "output",
         "asked",
         "output",
-        "ended",
+        "job_ended",
     ]
 
 

@@ -41,7 +41,7 @@ def test_what_scr_would_abort_the_job_for_is_refused(
     told = job.run(2, decisions={2: {**values, "SCR_FLUSH": 1}}, nodes=nodes, **variables)
     told.assert_sound(2)
     assert told.column("flush") == ["0", "0"]
-    assert len(told.of_type("refused")) == 1
+    assert len(told.of_type("apply_refused")) == 1
     assert "scrtune: " in told.standard_error
 
 
@@ -69,7 +69,7 @@ def test_a_bad_decision_file_is_told_once_and_nothing_of_it_applied(job: Job, ho
     told = job.run(3)
     told.assert_sound(3)
     assert told.column("flush") == ["0", "0", "0"]
-    assert len(told.of_type("refused")) == told.standard_error.count("scrtune: ") == 1
+    assert len(told.of_type("apply_refused")) == told.standard_error.count("scrtune: ") == 1
 
 
 def test_ranks_without_the_library_hang_nobody(job: Job) -> None:
@@ -179,5 +179,5 @@ def test_whatever_happens_to_the_decision_file_ranks_agree_and_outputs_are_valid
     told.assert_sound(OUTPUTS)
     assert len(told.of_type("output")) == OUTPUTS
     assert {event["how"] for event in told.of_type("applied")} == {"live", "re-init"}
-    assert told.of_type("refused")
+    assert told.of_type("apply_refused")
     assert told.column("dataset") == [str(number) for number in range(1, OUTPUTS + 1)]

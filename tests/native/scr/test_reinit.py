@@ -31,7 +31,7 @@ def test_other_settings_come_by_a_new_initialization(job: Job) -> None:
     assert told.column("dataset") == told.column("checkpoint") == told.column("needs") == ["1", "2", "3", "4"]
     assert [event["how"] for event in told.of_type("applied")] == ["re-init", "re-init", "live"]
     assert told.of_type("started")[0]["nodes"] == 4
-    assert len(told.of_type("started")) == len(told.of_type("ended")) == 1
+    assert len(told.of_type("started")) == len(told.of_type("job_ended")) == 1
 
 
 def test_scrs_log_goes_on_over_a_new_initialization(job: Job) -> None:

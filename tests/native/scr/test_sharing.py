@@ -27,7 +27,7 @@ def test_an_output_of_another_kind_brings_the_bypass_back(job: Job, kind: str) -
     shared = [event.get("shared") for event in told.of_type("output")]
     assert shared == [False, False, False, False, True, True]
     assert told.column("prefix_size") == ["0"] * 6, "what asks for the cache again is refused as a whole"
-    refused = told.of_type("refused")
+    refused = told.of_type("apply_refused")
     assert [(event["generation"], event.get("in_force")) for event in refused] == [
         (3, {"SCR_CACHE_BYPASS": 1}),
         (6, None),
@@ -54,7 +54,7 @@ def test_the_cache_is_refused_to_who_shares_files(job: Job, kind: str) -> None:
     told = job.run(3, decisions={2: TO_THE_CACHE}, nodes=2, **BYPASSED, **{kind: "1"})
     told.assert_sound(3)
     assert told.column("bypass") == ["1"] * 3
-    (refused,) = told.of_type("refused")
+    (refused,) = told.of_type("apply_refused")
     assert "SCR_CACHE_BYPASS=0" in str(refused["why"])
 
 
@@ -66,7 +66,7 @@ def test_the_cache_is_refused_where_others_may_write_in_the_user_s_directory(job
     told = job.run(3, decisions={2: TO_THE_CACHE}, SCR_USER_NAME="somebody", SCR_CACHE_BYPASS="1")
     told.assert_sound(3)
     assert told.column("bypass") == ["1"] * 3
-    (refused,) = told.of_type("refused")
+    (refused,) = told.of_type("apply_refused")
     assert "others may write there" in str(refused["why"])
 
 

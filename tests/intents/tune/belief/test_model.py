@@ -99,6 +99,30 @@ class TestFormulas:
         found = parts({**CACHED, "SCR_COPY_TYPE": scheme}, **at, message_s=0.0)
         assert found.encode_s == pytest.approx(seconds)
 
+    @pytest.mark.parametrize(
+        ("scheme", "forced"), [("SINGLE", 0.0), ("PARTNER", 8 * 2.0), ("XOR", 8 * 4 / 3), ("RS", 8 * 2.0)]
+    )
+    def test_an_encode_forces_the_data_and_what_it_adds_to_the_device_of_the_cache(
+        self, scheme: str, forced: float
+    ) -> None:
+        settings, on_device = {**CACHED, "SCR_COPY_TYPE": scheme}, replaced(on_device=True)
+        more_s = parts(settings, on_device, synced_bytes_per_s=GIB / 2).encode_s - parts(settings).encode_s
+        assert more_s == pytest.approx(forced * 2, abs=1e-9)
+
+    def test_want_of_a_core_slows_threads_at_nice_19_down_and_not_the_prefix_directory(self) -> None:
+        no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
+        nice = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
+        rates = {"thread_bytes_per_s": 1000.0 * GIB, "call_s": 0.0, "prefix_file_s": 0.0, "left_over": 0.015}
+        slow_prefix = rates | {"prefix_bytes_per_s": 1.0 * GIB}
+        assert parts(nice, no_idle_core, **slow_prefix).flush_s == pytest.approx(
+            parts(ASYNC, no_idle_core, **slow_prefix).flush_s
+        )
+        fast_prefix = rates | {"prefix_bytes_per_s": 1e18}
+        assert np.all(
+            parts(nice, no_idle_core, **fast_prefix).flush_s
+            > 50 * parts(ASYNC, no_idle_core, **fast_prefix).flush_s
+        )
+
     def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
         rates = {"thread_bytes_per_s": 1.0 * GIB, "bound_share": 1.0, "call_s": 0.0, "cache_misses": 0.0}
         wide = {**rates, "prefix_bytes_per_s": 1e15, "prefix_file_s": 0.0}
@@ -157,6 +181,7 @@ settings_of_jobs: st.SearchStrategy[Values] = st.builds(
             "SCR_FLUSH_TYPE": st.sampled_from(["SYNC", "PTHREAD"]),
             "SCRTUNE_FLUSH_THREADS": st.integers(0, 16),
             "SCRTUNE_FLUSH_CPUS": st.sampled_from(["", "8-15"]),
+            "SCRTUNE_FLUSH_NICE": st.sampled_from([0, 19]),
         }
     ),
 )
@@ -170,6 +195,7 @@ shapes = st.builds(
     cores=st.integers(1, 128),
     used_cores=st.floats(0, 16),
     mask_cores=st.integers(1, 128),
+    on_device=st.booleans(),
 )
 
 

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scrtune.cli import main as cli
-from scrtune.cli.commands.params import INTENTS
+from scrtune.cli.commands.config.params import INTENTS
 from scrtune.cli.tables.catalogue_page import catalogue_page
 from scrtune.intents.rules.situation import Intents
 from scrtune.scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
 
-PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
+PAGE = Path(__file__).parents[4] / "docs" / "parameters.md"
 
 Scrtune = Callable[..., Result]
 

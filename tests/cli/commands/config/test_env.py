@@ -22,8 +22,8 @@ from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
 from scrtune.scr_config.decision import decision_text
 
-from ...support.ended_job import JOB, ended_job, run_directory
-from ...support.simulated_job import CACHED, Job
+from ....support.ended_job import JOB, ended_job, run_directory
+from ....support.simulated_job import CACHED, Job
 
 pytestmark = pytest.mark.usefixtures("base")
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from ...client.paths import JobPaths
-from ...daemon.launch.environment import to_follow, variables_by_hand
-from ...daemon.launch.preload import export_text
-from ...scr_config.render import Form
-from ..errors import UnknownJobError
-from ..format import printable
-from ..job_options import Preloaded
-from ..jobs import find as find_job
-from ..jobs import state as job_state
-from ..options import UNREAD, command, option
-from ..tables import config
-from ..terminal import print_view
-from ..views.config import resolved_view
+from ....client.paths import JobPaths
+from ....daemon.launch.environment import to_follow, variables_by_hand
+from ....daemon.launch.preload import export_text
+from ....scr_config.render import Form
+from ...errors import UnknownJobError
+from ...format import printable
+from ...job_options import Preloaded
+from ...jobs import find as find_job
+from ...jobs import state as job_state
+from ...options import UNREAD, command, option
+from ...tables import config
+from ...terminal import print_view
+from ...views.config import resolved_view
 
 
 @dataclass(frozen=True)

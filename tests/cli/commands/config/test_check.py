@@ -18,7 +18,7 @@ from scrtune.cli.main import main
 from scrtune.cli.user_files import LARGEST_BYTES
 from scrtune.scr_config.problems import Code, Finding
 
-PAGE = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "check.md").read_text(encoding="utf-8")
 _NOBODY = 65534
 NAMES = re.compile(r"SCR_\w+|SLURM_\w+|STORE|CKPT|GROUPS")
 

@@ -7,12 +7,12 @@ from typing import Literal
 import click
 import msgspec
 
-from ...intents.mutability import Mutability
-from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
-from ..options import command, option
-from ..tables import config
-from ..tables.catalogue_page import catalogue_page
-from ..terminal import print_view
+from ....intents.mutability import Mutability
+from ....scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
+from ...options import command, option
+from ...tables import config
+from ...tables.catalogue_page import catalogue_page
+from ...terminal import print_view
 
 Form = Literal["table", "json", "markdown"]
 CLASSES = [each.value for each in Mutability if each is not Mutability.RANK0]

@@ -8,10 +8,10 @@ from textwrap import wrap
 
 import click
 
-from ..defaults import FILE, user_file
-from ..errors import CommandError
-from ..main import configurable, load_command
-from ..options import command, option
+from ...defaults import FILE, user_file
+from ...errors import CommandError
+from ...main import configurable, load_command
+from ...options import command, option
 
 _WIDTH = 100
 _JOB = "job-id"

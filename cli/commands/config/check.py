@@ -11,8 +11,8 @@ from typing import Literal
 import click
 import msgspec
 
-from ...scr_config.catalogue import coerce
-from ...scr_config.check.check import (
+from ....scr_config.catalogue import coerce
+from ....scr_config.check.check import (
     Source,
     SourceKind,
     cache_paths,
@@ -21,17 +21,17 @@ from ...scr_config.check.check import (
     source_of,
     variables,
 )
-from ...scr_config.check.job_script import nodes_asked_for
-from ...scr_config.check.model import Capacity, CheckContext
-from ...scr_config.locations import system_conf_path, user_conf_path
-from ...scr_config.parse import Pair
-from ...scr_config.problems import Code, Finding, Severity, worst_exit_code
-from ...scr_config.resolution import expand
-from ..blocks import Document, table
-from ..format import printable
-from ..options import UNREAD, command, option
-from ..terminal import print_view
-from ..user_files import UnreadableError, config_text
+from ....scr_config.check.job_script import nodes_asked_for
+from ....scr_config.check.model import Capacity, CheckContext
+from ....scr_config.locations import system_conf_path, user_conf_path
+from ....scr_config.parse import Pair
+from ....scr_config.problems import Code, Finding, Severity, worst_exit_code
+from ....scr_config.resolution import expand
+from ...blocks import Document, table
+from ...format import printable
+from ...options import UNREAD, command, option
+from ...terminal import print_view
+from ...user_files import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]
