@@ -88,10 +88,7 @@ def of_interval(kind: str, name: str) -> str:
 
 
 class Codes:
-    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one.
-
-    So it is with writers and their streams, whose numbers it keeps: at most 32,768.
-    """
+    """Buckets as small numbers: at most 256 names of the user's own (more share one), and 32,768 writers."""
 
     def __init__(self) -> None:
         self.names: list[str] = [*BUCKETS, ASYNC_LOADING]

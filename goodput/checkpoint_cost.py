@@ -1,8 +1,6 @@
 """What one checkpoint cost the job: the time it blocked, and what its flush took from the steps beside it.
 
-Cost of a checkpoint = blocking time + (compute during the flush - compute without it); the expected rework of
-a failure is added where the interval is chosen, not here. Writers that know nothing of SCR only say when they
-were saving.
+The expected rework of a failure is added where the interval is chosen, not here.
 """
 
 from collections import deque
@@ -16,7 +14,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
-from .job_events import JobEvents
+from .job_events import JobEvents, united
 from .ledger.launches import run_starts
 from .validation import span
 
@@ -27,9 +25,10 @@ _PENDING = 16
 _RECENT = 1024
 _REFERENCE_STEPS = 256
 _HICCUP = 3.0
-_FEW_STEPS = 4
-_MEDIAN_DIFFERENCE = 0.954
-"""Median of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2)."""
+_REFERENCE_INTERVALS = 12
+_FEW_STEPS, _FEW_INTERVALS = 4, 3
+_MEDIAN_DIFFERENCE, _MEAN_DIFFERENCE = 0.954, 1.128
+"""Of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2), and 2 / sqrt(pi)."""
 _SHORTEST_S = 1e-9
 _SAVE = "checkpoint_save"
 
@@ -68,6 +67,10 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocking_s + max(self.slowdown_s, -self.blocking_s / 2)
 
 
+_SAME = ("dataset", "generation", "write_s", "encode_s", "wait_s", "bytes", "files", "apply_s", "observe_s")
+"""What of an output is the same in its cost."""
+
+
 class _Flushed(NamedTuple):
     """A flush that has ended, what it took from the steps beside it, and the SD of that estimate."""
 
@@ -88,8 +91,7 @@ class _Output(NamedTuple):
         if flush is not None and not flush.valid:
             return []
         cost = CheckpointCost(
-            dataset=output.dataset,
-            generation=output.generation,
+            **{name: getattr(output, name) for name in _SAME},
             time_s=max(output.end_s, flush.end_s) if flush else output.end_s,
             blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
             slowdown_s=flushed.slowdown_s if flushed else 0.0,
@@ -97,24 +99,14 @@ class _Output(NamedTuple):
             flush_s=flush.flush_s if flush else output.flush_s,
             flushed=flush is not None or output.flush_s > 0,
             interval_s=self.interval_s,
-            write_s=output.write_s,
-            encode_s=output.encode_s,
             blocked_on_flush_s=output.flush_s,
-            wait_s=output.wait_s,
-            bytes=output.bytes,
-            files=output.files,
             flush_threads=flush.threads if flush else 0,
-            apply_s=output.apply_s,
-            observe_s=output.observe_s,
         )
         return [cost]
 
 
 class CheckpointCosts:
-    """Joins outputs, flushes and steps, in any order of arrival, to one cost for each checkpoint.
-
-    A checkpoint whose flush failed, or is never heard of, has none.
-    """
+    """Joins outputs, flushes and steps, in any order, to costs; none without a flush that is due."""
 
     def __init__(self) -> None:
         self._begin()
@@ -178,6 +170,10 @@ class CheckpointCosts:
         return output.costs(flushed)
 
 
+def _differences_s(seconds: Iterable[float]) -> list[float]:
+    return [abs(b - a) for a, b in pairwise(seconds)]
+
+
 def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:
     waiting[dataset] = what
     if len(waiting) > _PENDING:
@@ -195,6 +191,11 @@ class _Stretch(NamedTuple):
     def overlap_s(self, flush: FlushCompleted) -> float:
         return max(0.0, min(self.end_s, flush.end_s) - max(self.start_s, flush.start_s))
 
+    def excess_s(self, flush: FlushCompleted, reference_s: float) -> float:
+        """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
+        together_s = self.overlap_s(flush)
+        return max(-together_s, min(together_s, self.busy_s - self.steps * reference_s))
+
     def joined(self, later: "_Stretch") -> "_Stretch":
         start_s, end_s = min(self.start_s, later.start_s), max(self.end_s, later.end_s)
         return _Stretch(start_s, end_s, self.busy_s + later.busy_s, self.steps + later.steps)
@@ -210,6 +211,8 @@ class FlushSlowdown:
     def __init__(self) -> None:
         self._recent: list[_Stretch] = []
         self._undisturbed: deque[float] = deque(maxlen=_REFERENCE_STEPS)
+        self._intervals: deque[_Stretch] = deque(maxlen=_REFERENCE_INTERVALS)
+        """The undisturbed steps between the flushes that began last."""
         self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
         self._running: dict[int, float] = {}
 
@@ -220,7 +223,7 @@ class FlushSlowdown:
         if self._running:
             self._unjudged.append(step)
         else:
-            self._undisturbed.append(step.busy_s)
+            self._is_undisturbed(step)
 
     def is_within(self, time_s: float) -> bool:
         """Return whether `time_s` lies within a step that has not ended yet, as far as steps are known."""
@@ -228,10 +231,7 @@ class FlushSlowdown:
 
     @property
     def reference_s(self) -> float | None:
-        """Mean of the last steps without a flush beside them; None when there were none.
-
-        Only against the mean noise adds up to nothing, however skewed; a hiccup counts as three medians.
-        """
+        """Mean of the last steps without a flush beside them, if any; a hiccup counts as three medians."""
         if not self._undisturbed:
             return None
         limit_s = _HICCUP * median(self._undisturbed)
@@ -240,32 +240,40 @@ class FlushSlowdown:
     def flush_started(self, dataset: int, start_s: float) -> None:
         """From now on steps may be disturbed by the flush of `dataset`: SCR runs one at a time."""
         self._running = {dataset: start_s}
+        if not self._intervals or self._intervals[-1].steps:
+            self._intervals.append(_Stretch(start_s, start_s, 0.0, 0))
 
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
-        """Return `flush` with the seconds that the steps beside it took longer than the reference.
-
-        A step's excess counts up to the time that it and the flush ran together.
-        """
+        """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
         self._running.pop(flush.dataset, None)
         reference_s, error_s = self.reference_s, self._error_s(flush)
         slowdown_s = 0.0
         if reference_s is not None:
             beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
-            slowdown_s = sum((_excess_s(each, flush, reference_s) for each in beside), 0.0)
+            slowdown_s = sum((each.excess_s(flush, reference_s) for each in beside), 0.0)
         self._judge(flush)
         return _Flushed(flush, slowdown_s, error_s)
 
     def _error_s(self, flush: FlushCompleted) -> float:
-        """Return the SD of the estimate for `flush`: of its steps, and of their reference.
+        """Return the SD of the estimate for `flush`; slowly growing steps do not scatter, neighbours do.
 
-        The scatter is that of neighbours: steps that slowly grow longer do not scatter.
+        Steps of one interval may be alike that of others are not: phases of a solver, or what other jobs do.
         """
         steps = self._undisturbed
         if len(steps) < _FEW_STEPS:
             return flush.flush_s
-        scatter_s = median(abs(b - a) for a, b in pairwise(steps)) / _MEDIAN_DIFFERENCE
         beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
-        return float(scatter_s * sqrt(beside + beside**2 / len(steps)))
+        scatter_s = median(_differences_s(steps)) / _MEDIAN_DIFFERENCE
+        alone_s = scatter_s * sqrt(beside + beside**2 / len(steps))
+        means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
+        if len(means_s) < _FEW_INTERVALS:
+            return alone_s
+        return max(alone_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
+
+    def _is_undisturbed(self, step: _Stretch) -> None:
+        self._undisturbed.append(step.busy_s)
+        if self._intervals:
+            self._intervals[-1] = self._intervals[-1].joined(step)
 
     def _remember(self, step: _Stretch) -> None:
         if len(self._recent) >= _RECENT:
@@ -277,29 +285,19 @@ class FlushSlowdown:
 
     def _judge(self, flush: FlushCompleted) -> None:
         """Steps that waited for `flush` and turn out undisturbed count for the reference again."""
-        undisturbed = [step for step in self._unjudged if step.overlap_s(flush) <= 0]
-        self._unjudged.clear()
-        for step in undisturbed:
+        for _ in range(len(self._unjudged)):
+            if (step := self._unjudged.popleft()).overlap_s(flush) > 0:
+                continue
             if any(step.end_s > start_s for start_s in self._running.values()):
                 self._unjudged.append(step)
             else:
-                self._undisturbed.append(step.busy_s)
-
-
-def _excess_s(stretch: _Stretch, flush: FlushCompleted, reference_s: float) -> float:
-    """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
-    together_s = stretch.overlap_s(flush)
-    return max(-together_s, min(together_s, stretch.busy_s - stretch.steps * reference_s))
+                self._is_undisturbed(step)
 
 
 def costs_of(events: JobEvents) -> list[CheckpointCost]:
     """What each checkpoint cost; of writers that know nothing of SCR, each save."""
-    return _costs_of_outputs(events) or costs_of_saves(events)
-
-
-def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
     if not any(type(event) is OutputCompleted for event in events.others):
-        return []
+        return costs_of_saves(events)
     timeline: list[tuple[float, float, GoodputEvent | None]] = [
         (end_s, start_s, None)
         for whole in events.whole_steps.values()
@@ -310,17 +308,14 @@ def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
     found: list[CheckpointCost] = []
     for end_s, start_s, event in sorted(timeline, key=itemgetter(0)):
         found += costs.step(start_s, end_s) if event is None else costs.handle(event)
-    return found + costs.ended()
+    return found + costs.ended() or costs_of_saves(events)
 
 
 def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
-    """What each save blocked. Saves that overlap, of several ranks or one inside the other, are one.
-
-    A save that has no end says nothing and is left out; so is what passed between two runs.
-    """
+    """What each save blocked; those that overlap are one. One without an end says nothing."""
     from .ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
 
-    saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
+    saves = united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
     runs = run_starts(events) if saves else []
     costs: list[CheckpointCost] = []
     for (before_s, _), (start_s, end_s) in pairwise([(inf, inf), *saves]):
@@ -335,13 +330,3 @@ def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
             )
         )
     return costs
-
-
-def _united(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    united: list[tuple[float, float]] = []
-    for start_s, end_s in sorted(intervals):
-        if united and start_s <= united[-1][1]:
-            united[-1] = (united[-1][0], max(united[-1][1], end_s))
-        elif end_s > start_s:
-            united.append((start_s, end_s))
-    return united

@@ -18,10 +18,7 @@ class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
 
 
 class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
-    """The application ended by itself; a run without this event was cut off. `writer` is who says so.
-
-    A run has ended when all say so who reported its start, or one without a name.
-    """
+    """The application ended by itself; a run without this event was cut off. `writer` is who says so."""
 
     time_s: float
     exit_code: int | None = None
@@ -98,8 +95,8 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
 class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only=True):
     """A dataset reached the prefix directory: from any rank's first byte to the last rank's last.
 
-    `source` says who measured it: ``engine`` copied the bytes itself; ``scr`` logged it, an asynchronous
-    flush only when a later call noticed its end; ``libscrtune`` saw the last copy end, on all ranks.
+    `source` measured it: ``engine`` copied it; ``scr`` logged it, as late as a call noticed; ``libscrtune``
+    saw the last copy end.
     """
 
     dataset: int
@@ -144,11 +141,7 @@ class NodeFailed(msgspec.Struct, frozen=True, tag="node_failed", kw_only=True):
 
 
 class Recovered(msgspec.Struct, frozen=True, tag="recovered", kw_only=True):
-    """A dataset was brought back before a restart.
-
-    `kind` is ``rebuild`` (from the redundancy in the caches), ``fetch`` (from the prefix directory) or
-    ``scavenge`` (copied from the caches to the prefix directory after a failure).
-    """
+    """A dataset was brought back: ``rebuild`` (redundancy), ``fetch`` (prefix), ``scavenge`` (caches)."""
 
     kind: str
     dataset: int
@@ -158,10 +151,7 @@ class Recovered(msgspec.Struct, frozen=True, tag="recovered", kw_only=True):
 
 
 class Interval(msgspec.Struct, frozen=True, tag="interval", kw_only=True):
-    """A stretch of time with a purpose, whole. `kind` is one of :data:`INTERVAL_KINDS`.
-
-    `name` is the user's own name of a ``custom`` one; `writer` is who saw it (a rank, a host).
-    """
+    """A stretch of time of one of :data:`INTERVAL_KINDS`; `name` is the user's own of a ``custom`` one."""
 
     kind: str
     start_s: float
@@ -171,11 +161,7 @@ class Interval(msgspec.Struct, frozen=True, tag="interval", kw_only=True):
 
 
 class IntervalStarted(msgspec.Struct, frozen=True, tag="interval_started", kw_only=True):
-    """An interval begins.
-
-    One whose end was lost has ended with its writer's next step, with the next start of its kind and name, or
-    with its writer's last word before the run's end.
-    """
+    """An interval begins; it ends with its writer's next step, or start of it, or last word, at latest."""
 
     kind: str
     time_s: float

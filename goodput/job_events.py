@@ -1,8 +1,4 @@
-"""The events of one job: steps and borders of intervals in columns by writer, others as recorded.
-
-A million steps are two arrays here, not a million objects: readers fill them block by block, and the ledger
-and the table of steps read them as they are.
-"""
+"""The events of one job: steps and borders of intervals in columns by writer, others as recorded."""
 
 from array import array
 from collections import defaultdict
@@ -11,16 +7,7 @@ from heapq import merge
 from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
-from .events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
-    JobStarted,
-    RestartCompleted,
-    StepCompleted,
-    StepStarted,
-)
+from . import events as ev
 from .validation import span
 
 if TYPE_CHECKING:
@@ -34,7 +21,7 @@ _FITS = 1 << 63
 _LEAP = 1 << 19
 """Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
 _DATASET_BITS = 20
-_BEGINS = (JobStarted, RestartCompleted)
+_BEGINS = (ev.JobStarted, ev.RestartCompleted)
 _RESTORE = "checkpoint_restore"
 _TIME = itemgetter(0)
 
@@ -72,35 +59,35 @@ class Borders:
 class JobEvents:
     """Events of one job in columns. Iterate over them in the order of their first times."""
 
-    def __init__(self, events: Iterable[GoodputEvent] = ()) -> None:
+    def __init__(self, events: Iterable[ev.GoodputEvent] = ()) -> None:
         self.step_starts: dict[str, StepStarts] = defaultdict(StepStarts)
         self.whole_steps: dict[str, WholeSteps] = defaultdict(WholeSteps)
         self.borders: dict[IntervalKey, Borders] = defaultdict(Borders)
-        self.others: list[GoodputEvent] = []
+        self.others: list[ev.GoodputEvent] = []
         self.extend(events)
 
-    def add(self, event: GoodputEvent) -> None:
+    def add(self, event: ev.GoodputEvent) -> None:
         """Record one event; a step whose number has more than 64 bits is none."""
         match event:
-            case StepStarted() | StepCompleted() if abs(event.step) >= _FITS:
+            case ev.StepStarted() | ev.StepCompleted() if abs(event.step) >= _FITS:
                 return
-            case StepStarted():
+            case ev.StepStarted():
                 begun = self.step_starts[event.writer]
                 begun.numbers.append(event.step)
                 begun.times_s.append(event.time_s)
-            case StepCompleted():
+            case ev.StepCompleted():
                 whole = self.whole_steps[event.writer]
                 whole.numbers.append(event.step)
                 whole.starts_s.append(event.start_s)
                 whole.ends_s.append(event.end_s)
-            case IntervalStarted() | IntervalEnded():
+            case ev.IntervalStarted() | ev.IntervalEnded():
                 borders = self.borders[event.kind, event.name, event.writer]
                 borders.times_s.append(event.time_s)
-                borders.begins.append(type(event) is IntervalStarted)
+                borders.begins.append(type(event) is ev.IntervalStarted)
             case _:
                 self.others.append(event)
 
-    def extend(self, events: Iterable[GoodputEvent]) -> None:
+    def extend(self, events: Iterable[ev.GoodputEvent]) -> None:
         """Record many events."""
         for event in events:
             self.add(event)
@@ -146,19 +133,19 @@ class JobEvents:
         whole = sum(len(each.numbers) for each in self.whole_steps.values())
         return begun + whole + sum(len(each.times_s) for each in self.borders.values()) + len(self.others)
 
-    def __iter__(self) -> Iterator[GoodputEvent]:
+    def __iter__(self) -> Iterator[ev.GoodputEvent]:
         return (
             event for _, event in merge(*(sorted(each, key=_TIME) for each in self._streams()), key=_TIME)
         )
 
-    def _streams(self) -> Iterator[Iterable[tuple[float, GoodputEvent]]]:
+    def _streams(self) -> Iterator[Iterable[tuple[float, ev.GoodputEvent]]]:
         """Each column's events with their first times; what is rare comes first at the same time."""
         yield ((span(event)[0], event) for event in self.others)
         for (kind, name, writer), borders in self.borders.items():
             yield (
                 (
                     time_s,
-                    (IntervalStarted if begins else IntervalEnded)(
+                    (ev.IntervalStarted if begins else ev.IntervalEnded)(
                         kind=kind, time_s=time_s, name=name, writer=writer
                     ),
                 )
@@ -166,12 +153,12 @@ class JobEvents:
             )
         for writer, begun in self.step_starts.items():
             yield (
-                (time_s, StepStarted(step=number, time_s=time_s, writer=writer))
+                (time_s, ev.StepStarted(step=number, time_s=time_s, writer=writer))
                 for number, time_s in zip(begun.numbers, begun.times_s, strict=True)
             )
         for writer, whole in self.whole_steps.items():
             yield (
-                (start_s, StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
+                (start_s, ev.StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
                 for number, start_s, end_s in zip(whole.numbers, whole.starts_s, whole.ends_s, strict=True)
             )
 
@@ -192,25 +179,37 @@ def _keep_once(*columns: "array[Any]") -> None:
 
 
 def are_synthetic(events: JobEvents) -> bool:
-    """Return whether the steps of a job are synthetic.
+    """Return whether the steps are synthetic: those of an application that reports none.
 
-    Then numbers of a writer in a run lie too far apart, or they begin behind the dataset of a restart.
-    Of an application that reports no steps, what lies between SCR's calls is its work. That has numbers
-    (:mod:`scrtune.client.implicit_steps`), so that the ledger finds what was lost and made again, but they
-    mean nothing to people, and neither do their times.
+    What lies between SCR's calls is its work then, with numbers that mean nothing to people
+    (:mod:`scrtune.client.implicit_steps`): too far apart in a run, or beginning behind the dataset of a
+    restart.
     """
     numbers = sorted(number for whole in events.whole_steps.values() for number in whole.numbers)
     if max(map(sub, numbers[1:], numbers), default=0) < _LEAP:
-        read = {each.dataset for each in events.others if isinstance(each, RestartCompleted) and each.valid}
+        read = {
+            each.dataset for each in events.others if isinstance(each, ev.RestartCompleted) and each.valid
+        }
         return any(dataset and numbers[:1] == [(dataset << _DATASET_BITS) + 1] for dataset in read)
     last: dict[str, int] = {}
     for event in events:
-        if isinstance(event, StepCompleted):
+        if isinstance(event, ev.StepCompleted):
             if abs(event.step - last.get(event.writer, event.step)) >= _LEAP:
                 return True
             last[event.writer] = event.step
         elif isinstance(event, _BEGINS) or (
-            isinstance(event, (Interval, IntervalEnded)) and event.kind == _RESTORE
+            isinstance(event, (ev.Interval, ev.IntervalEnded)) and event.kind == _RESTORE
         ):
             last.clear()
     return False
+
+
+def united(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the spans by start, those that touch as one; without such as take no time."""
+    made: list[tuple[float, float]] = []
+    for start_s, end_s in sorted(spans):
+        if made and start_s <= made[-1][1]:
+            made[-1] = (made[-1][0], max(made[-1][1], end_s))
+        elif end_s > start_s:
+            made.append((start_s, end_s))
+    return made

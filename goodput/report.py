@@ -1,7 +1,6 @@
 """The contents of a report on a job: its account over time, its events in lanes, its steps and checkpoints.
 
-A long job is thinned out here, so that no display has to: bars closer together than a pixel are joined, and
-every bar says how many events it stands for.
+A long job is thinned out here, so that no display has to: every bar says how many events it stands for.
 """
 
 from collections import defaultdict
@@ -32,6 +31,7 @@ SLICES = 240
 POINTS = 400
 """Most steps, or checkpoints, that are shown one by one."""
 _PERCENTILES = (5, 50, 95, 99)
+_PARTS = tuple(f"checkpoint_{part}" for part in ("write", "encode", "flush", "wait"))
 
 
 class StepPoint(msgspec.Struct, frozen=True):
@@ -71,12 +71,10 @@ class CostPoint(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the report on one job.
 
-    `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is where
-    they did (:func:`placed_slowdown`), what trials cost is spread over the checkpoints. The slowdown relative
-    to a reference step time is computed for each slice and is never negative, so that it may add up to more.
-    `costs` are of the checkpoints whose cost is known, `events` is the number of entries read. If the
-    application reports no steps (not `tells_steps`), the account counts the work between outputs instead
-    (:func:`.job_events.are_synthetic`), without `steps`. `estimated` is what of the account is an estimate.
+    `slices` are windows of the ledger; what flushes took from the steps is where they did
+    (:func:`placed_slowdown`). `costs` are of the checkpoints whose cost is known, `events` counts the entries
+    read. Unless it `tells_steps`, the account counts the work between outputs. `estimated` is what of the
+    account is an estimate.
     """
 
     job_name: str
@@ -118,11 +116,7 @@ def report(  # noqa: PLR0913 - the parts of a job
     read: int | None = None,
     by_number: bool = False,
 ) -> Report:
-    """Return the report on a job until `now` (epoch seconds).
-
-    `read` is the number of log entries behind the events, if it differs from theirs; `by_number` is as in
-    :func:`.steps.table.step_table`.
-    """
+    """Return the report on a job until `now` (epoch seconds); `read` log entries are behind the events."""
     account = ledger.account(now, reference_step_s=reference_step_s)
     edges = [account.start_s + account.wall_s * each / SLICES for each in range(SLICES + 1)]
     slices = [
@@ -175,15 +169,9 @@ def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]
 
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
-    parts = {
-        buckets.CHECKPOINT_WRITE: cost.write_s,
-        buckets.CHECKPOINT_ENCODE: cost.encode_s,
-        buckets.CHECKPOINT_FLUSH: cost.blocked_on_flush_s,
-        buckets.CHECKPOINT_WAIT: cost.wait_s,
-    }
-    total_s = sum(parts.values())
-    share = min(1.0, cost.blocking_s / total_s) if total_s else 0.0
-    parts = {name: part_s * share for name, part_s in parts.items()}
+    parts_s = (cost.write_s, cost.encode_s, cost.blocked_on_flush_s, cost.wait_s)
+    share = min(1.0, cost.blocking_s / sum(parts_s)) if sum(parts_s) else 0.0
+    parts = {name: part_s * share for name, part_s in zip(_PARTS, parts_s, strict=True)}
     parts[buckets.CHECKPOINT_OTHER] = max(0.0, cost.blocking_s - sum(parts.values()))
     parts[buckets.FLUSH_SLOWDOWN] = max(0.0, cost.slowdown_s)
     return parts
@@ -191,15 +179,13 @@ def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
 
 def _grouped(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     size = max(1, -(-len(items) // POINTS))
-    for index in range(0, len(items), size):
-        yield items[index : index + size]
+    return (items[index : index + size] for index in range(0, len(items), size))
 
 
 def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> tuple[Window, ...]:
     """Return `slices`, which follow each other, with the slowdown that they have together where flushes were.
 
-    The ledger charges it to the job as a whole, and spreads it over all steps. A slice cannot have more than
-    the steps in it took; what does not fit goes to all others, as before.
+    A slice cannot have more than the steps in it took; what does not fit goes to all others.
     """
     spread = np.array([each.buckets[buckets.FLUSH_SLOWDOWN] for each in slices])
     room = spread + [each.buckets[buckets.PRODUCTIVE] for each in slices]
@@ -216,8 +202,7 @@ def placed_slowdown(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -
     placed += left * (total_s - float(placed.sum())) / max(float(left.sum()), 1e-9)
     return tuple(
         msgspec.structs.replace(
-            each,
-            buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s},
+            each, buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s}
         )
         for each, took_s, has_s in zip(slices, placed.tolist(), room.tolist(), strict=True)
     )

@@ -9,18 +9,7 @@ import msgspec
 import numpy as np
 
 from . import buckets
-from .events import (
-    AllocationEnded,
-    FlushCompleted,
-    GoodputEvent,
-    JobEnded,
-    JobHalted,
-    JobQueued,
-    NodeFailed,
-    OutputCompleted,
-    Recovered,
-    RestartCompleted,
-)
+from . import events as ev
 from .job_events import JobEvents
 from .ledger.launches import run_starts
 from .ledger.pairing import whole_intervals
@@ -32,7 +21,7 @@ BARS = 300
 """Most bars of one lane."""
 _LEAST_S = 1e-6
 _NAMED = 3
-_BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
+_BETWEEN_RUNS = (ev.NodeFailed, ev.Recovered, ev.AllocationEnded, ev.JobQueued)
 
 RUNS, STEPS, WORK, BACKGROUND_FLUSH = "runs", "steps", "work between outputs", "background flush"
 """Lanes that are no buckets; all others have the name of the bucket to which their events belong. `WORK`
@@ -98,8 +87,7 @@ def lanes(
 ) -> Iterator[Lane]:
     """Yield every lane that is not empty; bars less than `gap_s` apart may be joined.
 
-    `are_wasted` says which of the steps were computed again later. Unless the application `has_steps`, their
-    numbers mean nothing and are not shown.
+    Unless the application `has_steps`, the numbers of steps mean nothing and are not shown.
     """
     bars: dict[str, list[LaneBar]] = {name: [] for name in LANES}
     columns = (each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number))
@@ -110,7 +98,10 @@ def lanes(
         bars[buckets.WASTED_PROGRESS if wasted else kept].append(
             LaneBar(start_s, start_s + busy_s, busy_s, count, label)
         )
-    for name, bar in (*_run_bars(runs_of(events)), *_event_bars(events.others), *_interval_bars(events)):
+    whole = (
+        (buckets.of_interval(each.kind, each.name), _bar(*span(each))) for each in whole_intervals(events)
+    )
+    for name, bar in (*_run_bars(runs_of(events)), *_event_bars(events.others), *whole):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
         if made:
@@ -135,10 +126,7 @@ def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
 
 
 def runs_of(events: JobEvents) -> list[RunSpan]:
-    """Return the runs in order; if no start is known, everything is one run.
-
-    An end at the very time at which a run starts belongs to the run before: clocks may count whole seconds.
-    """
+    """Return the runs in order. An end at the very time of a start belongs to the run before."""
     within = [event for event in events.others if not isinstance(event, _BETWEEN_RUNS)]
     starts, ends = events.step_starts.values(), events.whole_steps.values()
     times_s = [*(each.times_s for each in starts), *(each.times_s for each in events.borders.values())]
@@ -149,7 +137,7 @@ def runs_of(events: JobEvents) -> list[RunSpan]:
     if not len(begun_s):
         return []
     starts_s = np.array(run_starts(events) or [begun_s.min()])
-    is_end = [isinstance(each, (JobEnded, JobHalted)) for each in within]
+    is_end = [isinstance(each, (ev.JobEnded, ev.JobHalted)) for each in within]
     run = np.searchsorted(starts_s, begun_s, "right")
     run[: len(within)][is_end] = np.searchsorted(starts_s, begun_s[: len(within)][is_end])
     run = np.maximum(run - 1, 0)
@@ -157,27 +145,24 @@ def runs_of(events: JobEvents) -> list[RunSpan]:
     np.maximum.at(last_s, run, ended_s)
     runs = [RunSpan(*each) for each in zip(starts_s.tolist(), last_s.tolist(), strict=True)]
     for event, its in zip(within, run.tolist(), strict=False):
-        if isinstance(event, (JobEnded, JobHalted)) and not is_estimated(event):
+        if isinstance(event, (ev.JobEnded, ev.JobHalted)) and not is_estimated(event):
             runs[its].is_over = True
-            runs[its].exit_code = event.exit_code if isinstance(event, JobEnded) else runs[its].exit_code
+            runs[its].exit_code = event.exit_code if isinstance(event, ev.JobEnded) else runs[its].exit_code
     for each in events.others:
-        if isinstance(each, AllocationEnded):  # a run that follows does not mean a failure
+        if isinstance(each, ev.AllocationEnded):  # a run that follows does not mean a failure
             runs[max(0, int(np.searchsorted(starts_s, each.time_s, "right")) - 1)].is_over = True
     return runs
 
 
 def disruptions(events: JobEvents) -> list[Disruption]:
-    """Return failed nodes, runs that ended badly, and runs that another one follows without an end, by time.
-
-    A run that SCR halted on request ended well.
-    """
-    failed = [event for event in events.others if isinstance(event, NodeFailed)]
+    """Return by time failed nodes, and runs that ended badly, or without an end or a halt before others."""
+    failed = [event for event in events.others if isinstance(event, ev.NodeFailed)]
     found = [Disruption(event.time_s, "a node failed", event.node) for event in failed]
     for run, later in pairwise(runs_of(events)):
         if not run.is_over and not any(run.start_s <= each.time_s < later.start_s for each in failed):
             found.append(Disruption(run.end_s, "a run broke off"))
     for event in events.others:
-        if isinstance(event, JobEnded) and event.exit_code and not is_estimated(event):
+        if isinstance(event, ev.JobEnded) and event.exit_code and not is_estimated(event):
             kind = f"a run ended with exit code {event.exit_code}"
             found.append(Disruption(event.time_s, kind, event.writer))
     return sorted(found, key=attrgetter("time_s"))
@@ -189,11 +174,11 @@ def by_kind(found: Iterable[Disruption]) -> list[tuple[str, list[Disruption], st
     for each in found:
         kinds.setdefault(each.kind, []).append(each)
     ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
-    return [(kind, group, _nodes(each.node for each in group if each.node)) for kind, group in ordered]
+    return [(kind, group, _nodes(group)) for kind, group in ordered]
 
 
-def _nodes(names: Iterable[str]) -> str:
-    counted = Counter(names).most_common()
+def _nodes(group: Iterable[Disruption]) -> str:
+    counted = Counter(each.node for each in group if each.node).most_common()
     shown = [f"{name} ({count} times)" if count > 1 else name for name, count in counted[:_NAMED]]
     more = [f"{len(counted) - _NAMED} more"] if len(counted) > _NAMED else []
     return ", ".join([*shown, *more])
@@ -211,17 +196,17 @@ def _run_bars(runs: Sequence[RunSpan]) -> Iterator[tuple[str, LaneBar]]:
         yield RUNS, _bar(run.start_s, run.end_s, f"run {number}: {state}")
 
 
-def _event_bars(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
+def _event_bars(events: Iterable[ev.GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
     for event in events:
         match event:
-            case OutputCompleted():
+            case ev.OutputCompleted():
                 yield from _output_bars(event)
                 continue
-            case FlushCompleted(asynchronous=True):
+            case ev.FlushCompleted(asynchronous=True):
                 lane, label = BACKGROUND_FLUSH, f"flush of dataset {event.dataset}"
-            case RestartCompleted():
+            case ev.RestartCompleted():
                 lane, label = buckets.RESTORE, f"dataset {event.dataset} from {event.source}"
-            case Recovered():
+            case ev.Recovered():
                 lane = event.kind if event.kind in LANES else buckets.REBUILD
                 label = f"dataset {event.dataset}"
             case _:
@@ -229,7 +214,7 @@ def _event_bars(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]
         yield lane, _bar(event.start_s, event.end_s, label if event.valid else f"{label}, failed")
 
 
-def _output_bars(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
+def _output_bars(output: ev.OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
     """Yield the parts of an output one behind the other, as in the ledger."""
     at_s = output.start_s
     parts = [(lane, max(0.0, getattr(output, field))) for field, lane in buckets.OF_OUTPUT]
@@ -241,8 +226,3 @@ def _output_bars(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
             at_s += took_s * share
     if output.end_s - at_s > _LEAST_S:
         yield buckets.CHECKPOINT_OTHER, _bar(at_s, output.end_s, label)
-
-
-def _interval_bars(events: JobEvents) -> Iterator[tuple[str, LaneBar]]:
-    for each in whole_intervals(events):
-        yield buckets.of_interval(each.kind, each.name), _bar(each.start_s, each.end_s)

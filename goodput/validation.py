@@ -8,17 +8,16 @@ from math import isfinite
 
 import msgspec
 
-from .events import (
-    FlushCompleted,
-    GoodputEvent,
-    Interval,
-    OutputCompleted,
-    Recovered,
-    RestartCompleted,
-    StepCompleted,
-)
+from . import events as ev
 
-_LASTING = StepCompleted | OutputCompleted | FlushCompleted | RestartCompleted | Recovered | Interval
+_LASTING = (
+    ev.StepCompleted
+    | ev.OutputCompleted
+    | ev.FlushCompleted
+    | ev.RestartCompleted
+    | ev.Recovered
+    | ev.Interval
+)
 
 LARGEST_INTEGER = 2**53
 """Integers up to here survive JSON, whoever reads it."""
@@ -31,10 +30,7 @@ BEHIND_S = 366 * 86_400.0
 
 
 def is_within_bounds(value: object) -> bool:
-    """Return False for NaN, and for numbers or texts out of bounds in an event or a part of one.
-
-    Sums of what passes stay finite, and fit into JSON and MessagePack.
-    """
+    """Return False for NaN, and for numbers or texts out of bounds in an event or a part of one."""
     if isinstance(value, float):
         return -LARGEST_S <= value <= LARGEST_S
     if isinstance(value, int):
@@ -53,11 +49,8 @@ def is_near(time_s: float, now: float) -> bool:
     return now - BEHIND_S <= time_s <= now + AHEAD_S
 
 
-def defect(event: GoodputEvent, now: float) -> str | None:
-    """Return what is wrong with the times of a live `event` that arrived at `now` (epoch seconds), or None.
-
-    The text has no values: what is rejected is counted by it.
-    """
+def defect(event: ev.GoodputEvent, now: float) -> str | None:
+    """Return what is wrong with a live `event` that arrived at `now` (epoch s), without values, or None."""
     seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
     if not all(isfinite(value) for value in seconds):
         return "times that are no numbers"
@@ -68,7 +61,7 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     return None if is_plausible else "times that cannot be"
 
 
-def defect_of_record(event: GoodputEvent) -> str | None:
+def defect_of_record(event: ev.GoodputEvent) -> str | None:
     """Return what is wrong with an `event` of a log of any age, with its values, or None."""
     start_s, end_s = span(event)
     if not (abs(start_s) <= LARGEST_S and abs(end_s) <= LARGEST_S):
@@ -81,7 +74,7 @@ def defect_of_record(event: GoodputEvent) -> str | None:
     return None
 
 
-def span(event: GoodputEvent) -> tuple[float, float]:
+def span(event: ev.GoodputEvent) -> tuple[float, float]:
     """Return when `event` began and ended (epoch seconds); the same time twice for what happened at once."""
     if isinstance(event, _LASTING):
         return event.start_s, event.end_s

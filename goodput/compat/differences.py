@@ -1,5 +1,6 @@
 """Where the two policies differ over one job: by how much, and which rules make it so."""
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 import msgspec
@@ -44,7 +45,7 @@ _RULES: dict[str, tuple[BadputType | None, str]] = {
     "elastic_reinit": (BadputType.ELASTIC_REINITIALIZATION, _PAIRS),
 }
 """Of each kind of time the peer's type, and the rules for it: compat's; conserving's."""
-_UNKNOWN = "none, productive or other; a bucket of its own"
+_UNKNOWN = (None, "none, productive or other; a bucket of its own")
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,10 +58,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(buckets: Mapping[str, float], wall_s: float, compat: CompatAccount) -> list[Difference]:
-    """Return every kind of time of which the two accounts of a job differ, the largest difference first.
-
-    `buckets` and `wall_s` are those of the conserving ledger, in seconds.
-    """
+    """Return every kind of time of which the two accounts differ (seconds), the largest difference first."""
     ours = _by_kind(buckets) | {TOTAL: wall_s}
     theirs = {PRODUCTIVE: compat.productive_s, TOTAL: compat.total_s}
     for kind, (badput, _) in _RULES.items():
@@ -68,28 +66,21 @@ def differences(buckets: Mapping[str, float], wall_s: float, compat: CompatAccou
             spent_s = compat.badput_s.get(badput, 0.0)
             theirs[kind] = sum(spent_s.values()) if isinstance(spent_s, dict) else spent_s
     found = [
-        Difference(
-            what=kind,
-            conserving_s=ours.get(kind, 0.0),
-            compat_s=theirs.get(kind, 0.0),
-            why=_RULES[kind][1] if kind in _RULES else _UNKNOWN,
-        )
+        Difference(what=kind, conserving_s=ours_s, compat_s=theirs_s, why=_RULES.get(kind, _UNKNOWN)[1])
         for kind in {**ours, **theirs}
+        if abs((ours_s := ours.get(kind, 0.0)) - (theirs_s := theirs.get(kind, 0.0))) > _LEAST_S
     ]
-    found = [each for each in found if abs(each.conserving_s - each.compat_s) > _LEAST_S]
     return sorted(found, key=lambda each: -abs(each.conserving_s - each.compat_s))
 
 
 def _by_kind(spent: Mapping[str, float]) -> dict[str, float]:
     """Return our buckets, those of one checkpoint together, custom events together."""
-    kinds: dict[str, float] = {}
+    kinds: defaultdict[str, float] = defaultdict(float)
     for bucket, spent_s in spent.items():
-        kind = bucket
-        if bucket in (RESTORE, FETCH, REBUILD):
-            kind = "checkpoint_restore"
-        elif bucket.startswith("checkpoint_"):
-            kind = "checkpoint_save"
-        elif bucket.startswith("custom"):
-            kind = "custom"
-        kinds[kind] = kinds.get(kind, 0.0) + spent_s
-    return kinds
+        parts = {RESTORE, FETCH, REBUILD}
+        kind = "checkpoint_restore" if bucket in parts else bucket
+        for prefix, together in (("checkpoint_", "checkpoint_save"), ("custom", "custom")):
+            if bucket.startswith(prefix):
+                kind = together
+        kinds[kind] += spent_s
+    return dict(kinds)

@@ -1,7 +1,4 @@
-"""The peer's modules `goodput` and `goodput_elastic`: recorders and calculators, over a local log.
-
-An entry of the log is a flat JSON object with ``job_name`` and one happening; times are epoch seconds.
-"""
+"""The peer's modules `goodput` and `goodput_elastic`: recorders and calculators, over a local log."""
 
 import datetime as dt
 from collections.abc import Callable, Iterable
@@ -26,8 +23,8 @@ from .rules import (
     CompatAccount,
     CompatError,
     CompatEvents,
-    account_of,
     account_without,
+    compat_account,
     compat_window,
     slice_efficiency,
     step_deviations,
@@ -85,12 +82,9 @@ _CHECKPOINTER = {
 
 
 class GoodputRecorder(PeerNames):
-    """Writes down when a job, its steps and all that is not training begin and end.
+    """Writes down when a job, its steps and all that is not training begin and end, without waiting.
 
-    One process of a job has `logging_enabled`; with the others, every call returns at once. `logger_name`
-    names the log (:func:`~.line_log.log_path`), `cloud_logger` is another one, with the peer's two methods.
-    No call waits for a disk or a network, and none fails because of the log; the three ``background_``
-    settings change nothing.
+    `logger_name` names the log (:func:`~.line_log.log_path`), `cloud_logger` is another one.
     """
 
     def __init__(  # noqa: PLR0913  the peer's signature
@@ -117,11 +111,11 @@ class GoodputRecorder(PeerNames):
         return event_type
 
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:  # noqa: ARG002
-        """Record that the job, or its next run, starts; entries have no number of ranks or nodes."""
+        """Record that the job, or its next run, starts."""
         self._write(lambda: {_JOB_START_TIME: seconds(at)})
 
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:  # noqa: ARG002
-        """Record that the job ends; entries have no exit code."""
+        """Record that the job ends."""
         self._write(lambda: {_JOB_END_TIME: seconds(at)})
 
     def step_started(self, step: int, at: Moment = None) -> None:
@@ -173,8 +167,8 @@ class ElasticGoodputRecorder(GoodputRecorder):
 
 def _edge(kind: str, edge: str, name: str, at: Moment) -> Entry:
     prefix = _PREFIXES.get(kind, kind)
-    named: Entry = {_NAMED[prefix]: name} if prefix in _NAMED else {}
-    return {**named, f"{prefix}_{edge}_time": seconds(at)}
+    key = f"{prefix}_{edge}_time"
+    return {_NAMED[prefix]: name, key: seconds(at)} if prefix in _NAMED else {key: seconds(at)}
 
 
 def seconds(moment: Moment) -> float:
@@ -187,10 +181,9 @@ def seconds(moment: Moment) -> float:
 class GoodputCalculator:
     """Goodput and badput of a job, by its log. Use a calculator from one thread.
 
-    `cloud_logger` is another log than the local one `logger_name`, with the peer's two methods. With
-    `max_logs_retention_period` (a timedelta, or seconds), what is older than that is left out; else all
-    counts. `using_pathways`, `gcs_path` and `cache_dir` change nothing: there is no cache on disk that could
-    go stale, and no cloud.
+    `cloud_logger` is another log than the local one `logger_name`. What is older than
+    `max_logs_retention_period` (a timedelta, or seconds) is left out. `using_pathways`, `gcs_path` and
+    `cache_dir` change nothing.
     """
 
     _elastic: ClassVar[bool] = False
@@ -220,12 +213,9 @@ class GoodputCalculator:
     def get_job_goodput(
         self, include_badput_breakdown: bool = False, configured_ideal_step_time: float | None = None
     ) -> tuple[float, BadputTimes, int]:
-        """Return goodput and badput in percent (empty unless asked for), and the last productive step.
-
-        Raises ValueError if the log has no start of the job, no time, or more productive time than time.
-        """
+        """Return goodput and badput in percent, and the last productive step. Raises ValueError."""
         told = CompatEvents(self._job.events())
-        account = self._account = account_of(told, self.now_s(), elastic=self._elastic)
+        account = self._account = compat_account(told, self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(told, configured_ideal_step_time)
         breakdown = account.breakdown() if include_badput_breakdown else {}
@@ -237,12 +227,7 @@ class GoodputCalculator:
         include_badput_breakdown: bool = False,
         configured_ideal_step_time: float | None = None,
     ) -> tuple[float, BadputTimes, int, float]:
-        """Return the same as if some time had not been, and how many seconds of the job that was.
-
-        A time without a zone is UTC; an interval that does not end after its start is left out, and reported.
-        Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
-        nothing here, as in the peer.
-        """
+        """Return the same as if some time (without a zone: UTC) had not been, and how many seconds of it."""
         told = CompatEvents(self._job.events())
         spans = [(epoch_s(start), epoch_s(end)) for start, end in exclusion_intervals]
         for start_s, end_s in spans:
@@ -263,11 +248,7 @@ class GoodputCalculator:
     def get_job_goodput_interval(
         self, interval_start: dt.datetime, interval_end: dt.datetime
     ) -> tuple[float, BadputTimes, int, float, int]:
-        """Return goodput and badput in percent, last productive step, seconds and disruptions of a window.
-
-        The seconds are those from the window's first entry to its last. A time without a zone is UTC. Raises
-        ValueError if the window has no two moments.
-        """
+        """Return percents, last step, seconds and disruptions of a window (UTC). Raises ValueError."""
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")
         window = epoch_s(interval_start), epoch_s(interval_end)
@@ -276,25 +257,21 @@ class GoodputCalculator:
         return account.goodput_percent, account.breakdown(), last_step, account.total_s, disruptions
 
     def get_step_deviation(self, configured_ideal_step_time: float | None = None) -> dict[int, float]:
-        """Return how far each step is from the ideal step time, in seconds.
-
-        Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
-        the peer. Raises ValueError if there are no step times, or no ideal one.
-        """
+        """Return how far steps are from the ideal (s); as before until a new one. Raises ValueError."""
         self._update_deviations(CompatEvents(self._job.events()), configured_ideal_step_time)
         return dict(self._deviations)
 
     def get_job_goodput_details(self) -> WorkloadMetricDetails:
         """Return what the last question about the job found, in seconds; zeros before the first one."""
-        account = self._account or CompatAccount(total_s=0.0, productive_s=0.0, badput_s={})
+        account, is_asked = self._account or CompatAccount(), self._account is not None
         return {
-            "goodput_time": {GoodputType.TOTAL: account.productive_s} if self._account else {},
+            "goodput_time": {GoodputType.TOTAL: account.productive_s} if is_asked else {},
             "badput_time": dict(account.badput_s),
             "max_productive_step": account.max_productive_step,
             "total_elapsed_time": account.total_s,
             "disruption_count": account.disruptions,
-            "step_time_deviation": dict(self._deviations) if self._account else {},
-            "ideal_step_time": self._ideal_step_time_s if self._account else 0.0,
+            "step_time_deviation": dict(self._deviations) if is_asked else {},
+            "ideal_step_time": self._ideal_step_time_s if is_asked else 0.0,
             "total_excluded_time": 0.0,  # as there: get_job_goodput_with_exclusions returns it
         }
 

@@ -111,13 +111,12 @@ class GCPOptions:
 
 def compute_ideal_step_time(step_times: Sequence[float]) -> float | None:
     """Return the ideal step time in seconds, or None when no step lasts a second."""
-    from ..steps.estimators import peers_ideal_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
+    from ..steps.table import peers_ideal_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
 
     return peers_ideal_s(step_times)
 
 
 def get_timestamp_from_log_entry(entry: Mapping[str, object]) -> dt.datetime | None:
     """Return the first time in a log entry, in UTC, or None."""
-    times_s = (value for key, value in entry.items() if "time" in key)
-    found = next(times_s, None)
+    found = next((value for key, value in entry.items() if "time" in key), None)
     return dt.datetime.fromtimestamp(found, dt.timezone.utc) if isinstance(found, int | float) else None

@@ -1,8 +1,7 @@
 """The peer's modules `monitoring` and `monitoring_elastic`: a job's goodput in TensorBoard while it runs.
 
-The scalars have the peer's names; tensorboardX encodes them, and if it is not installed the monitor says so
-and starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the
-monitor says that, too.
+The scalars have the peer's names; without tensorboardX the monitor says so and starts nothing. There is no
+cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the monitor says that, too.
 """
 
 import datetime as dt
@@ -36,29 +35,31 @@ _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a monitor shows of a job, one upload after the other."""
+    """Writes what a monitor shows of a job, one upload after the other.
+
+    A write raises ValueError if there is nothing to write yet.
+    """
+
+    with_slices = False
+    ideal_step_time_s: float | None = None
 
     def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
         self._job, self._board, self._turn = job, board, threading.Lock()
         self._with_badput, self._elastic = with_badput, elastic
-        self.with_slices = False
-        self.ideal_step_time_s: float | None = None
         self._told = 0
 
     def upload(self, write: "Callable[[_Scalars], None]") -> None:
-        """Write one thing. Raises ValueError if there is nothing to write yet, and OSError."""
         with self._turn:
             write(self)
             self._board.flush()
 
     def goodput(self) -> None:
         """Add goodput of the job so far, its badput by type, and the slices of an elastic one."""
-        events = self._job.events()
-        account = compat_account(events, utc_now().timestamp(), elastic=self._elastic)
+        told = CompatEvents(self._job.events())
+        account = compat_account(told, utc_now().timestamp(), elastic=self._elastic)
         self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
-        start_s = CompatEvents(events).job_start_s
-        if self.with_slices and start_s is not None:
-            slices = slice_efficiency(self._job.slices(), start_s, start_s + account.total_s)
+        if self.with_slices and told.job_start_s is not None:
+            slices = slice_efficiency(told.slices, told.job_start_s, told.job_start_s + account.total_s)
             for name, share in dict[str, float](**slices).items():
                 self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
 
@@ -105,7 +106,6 @@ class _Uploader(threading.Thread):
         self._failure = ""
 
     def run(self) -> None:
-        """Upload until the end."""
         while not self._ended.wait(self._interval_s):
             self._upload()
         if self._once_more:
@@ -130,10 +130,7 @@ class _Uploader(threading.Thread):
 
 
 class _Uploaders:
-    """The uploads that run. All stops together wait `patience_s` at most, and anew after a start.
-
-    A forked child has none of its parent's threads.
-    """
+    """The uploads that run. All stops together wait `patience_s` at most, and anew after a start."""
 
     def __init__(self, patience_s: float | None) -> None:
         self._patience_s = self._left_s = patience_s
@@ -149,13 +146,11 @@ class _Uploaders:
         self._uploaders[name].start()
 
     def stop(self, name: str, *, once_more: bool) -> None:
-        """Stop `name`, after one more time if `once_more`."""
-        if not self.is_running(name):
-            return
-        began_s = time.monotonic()
-        self._uploaders.pop(name).end(once_more=once_more, patience_s=self._left_s)
-        if self._left_s is not None:
-            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+        if self.is_running(name):  # not in a forked child
+            began_s = time.monotonic()
+            self._uploaders.pop(name).end(once_more=once_more, patience_s=self._left_s)
+            if self._left_s is not None:
+                self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
 
     def stop_all(self, *, once_more: bool) -> None:
         for name in list(self._uploaders):
@@ -165,11 +160,10 @@ class _Uploaders:
 class GoodputMonitor:
     """Computes a job's goodput now and then, on a thread of its own, and writes it to TensorBoard.
 
-    `upload_interval` and `step_deviation_interval_seconds` are in seconds, a tenth at least. A stop writes
-    once more, unless `skip_final_flush`, also of what was never started. All stops together take
-    `final_flush_timeout_seconds` at most (None: as long as it takes), a second by default where the peer
-    waits for ten. What still runs when the process ends is stopped the same way. `max_logs_retention_period`
-    is a timedelta, or seconds. `pathway_enabled`, `gcs_sync_interval_seconds` and `cache_dir` change nothing.
+    Intervals are in seconds, a tenth at least. A stop writes once more, unless `skip_final_flush`, also of
+    what was never started. All stops together take `final_flush_timeout_seconds` at most (None: as long as it
+    takes). What still runs when the process ends is stopped the same way. `pathway_enabled`,
+    `gcs_sync_interval_seconds` and `cache_dir` change nothing.
     """
 
     _elastic: ClassVar[bool] = False
@@ -232,10 +226,7 @@ class GoodputMonitor:
         self._stop(_DEVIATION, skip_final_flush)
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: list[int]) -> None:
-        """Write goodput and badput of the last so many seconds, for each of these windows.
-
-        To TensorBoard: the peer sends them to Google Cloud Monitoring only.
-        """
+        """Write goodput and badput of the last so many seconds, for each of these windows."""
         # without a start there are no windows to write
         self._writes[_ROLLING] = partial(_Scalars.rolling, windows_s=tuple(rolling_windows_seconds))
         self._start(_ROLLING, self._upload_interval_s)
@@ -279,15 +270,10 @@ class ElasticGoodputMonitor(GoodputMonitor):
         include_slice_efficiency: bool = False,
         **others: Any,
     ) -> None:
+        others["include_badput_breakdown"] = include_badput_breakdown
+        others["include_step_deviation"] = include_step_deviation
         super().__init__(
-            job_name,
-            logger_name,
-            tensorboard_dir,
-            upload_interval,
-            monitoring_enabled,
-            include_badput_breakdown=include_badput_breakdown,
-            include_step_deviation=include_step_deviation,
-            **others,
+            job_name, logger_name, tensorboard_dir, upload_interval, monitoring_enabled, **others
         )
         if self._scalars is not None:
             self._scalars.with_slices = include_slice_efficiency

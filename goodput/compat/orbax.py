@@ -3,8 +3,7 @@
     from orbax.checkpoint.logging import CloudLogger, CloudLoggerOptions          # before
     from scrtune.goodput.compat.orbax import CloudLogger, CloudLoggerOptions      # after
 
-Give it the `logger_name` of the job's recorder: then saves and restores are badput of the job. Without it,
-nobody reports them, and their time counts as productive or other.
+With the `logger_name` of the job's recorder, saves and restores are badput of the job.
 """
 
 from dataclasses import dataclass
@@ -27,8 +26,7 @@ class CloudLogger:
 
     def __init__(self, options: CloudLoggerOptions | None = None) -> None:
         self.options = options or CloudLoggerOptions()
-        self.job_name = self.options.job_name
-        self.log_name = self.options.logger_name
+        self.job_name, self.log_name = self.options.job_name, self.options.logger_name
         self._log = LocalLog(self.log_name)
 
     def log_entry(self, entry: Entry, severity: str | None = "INFO") -> None:  # noqa: ARG002

@@ -6,6 +6,7 @@ one without a zone is local (`datetime.timestamp`).
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partialmethod
 
 from ..readers.ml_goodput import elastic_wait_kind
 
@@ -43,29 +44,20 @@ class PeerNames:
     def record_checkpoint_progress(self, step: int, checkpoint_start_time: Moment) -> None:
         """Do nothing, as the peer: which steps were for nothing shows when they are done again."""
 
-    def record_tpu_init_start_time(self, start_time: Moment = None) -> None:
-        """Record the start of the accelerators' initialization."""
-        self.started("device_init", at=start_time)
+    def _start(self, kind: str, start_time: Moment = None) -> None:
+        self.started(kind, at=start_time)
 
-    def record_tpu_init_end_time(self, end_time: Moment = None) -> None:
-        """Record its end."""
-        self.ended("device_init", at=end_time)
+    def _end(self, kind: str, end_time: Moment = None) -> None:
+        self.ended(kind, at=end_time)
 
-    def record_training_preparation_start_time(self, start_time: Moment = None) -> None:
-        """Record the start of the training's preparation."""
-        self.started("training_prep", at=start_time)
-
-    def record_training_preparation_end_time(self, end_time: Moment = None) -> None:
-        """Record its end."""
-        self.ended("training_prep", at=end_time)
-
-    def record_data_loading_start_time(self, start_time: Moment = None) -> None:
-        """Record the start of loading a batch of data."""
-        self.started("data_loading", at=start_time)
-
-    def record_data_loading_end_time(self, end_time: Moment = None) -> None:
-        """Record its end."""
-        self.ended("data_loading", at=end_time)
+    record_tpu_init_start_time = partialmethod(_start, "device_init")
+    record_tpu_init_end_time = partialmethod(_end, "device_init")
+    record_training_preparation_start_time = partialmethod(_start, "training_prep")
+    record_training_preparation_end_time = partialmethod(_end, "training_prep")
+    record_data_loading_start_time = partialmethod(_start, "data_loading")
+    record_data_loading_end_time = partialmethod(_end, "data_loading")
+    record_elastic_reinit_start_time = partialmethod(_start, "elastic_reinit")
+    record_elastic_reinit_end_time = partialmethod(_end, "elastic_reinit")
 
     def record_custom_badput_event_start_time(
         self, start_time: Moment = None, custom_badput_event_type: str = "unknown"
@@ -79,17 +71,14 @@ class PeerNames:
         """Record its end."""
         self.ended("custom", self.custom_name(custom_badput_event_type), end_time)
 
-    def record_checkpoint_save(
-        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
+    def _checkpoint(
+        self, kind: str, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
     ) -> None:
         """Record a checkpoint that held up the training. The peer has it from the checkpointer."""
-        self.checkpointed("checkpoint_save", step, start_time, end_time, directory)
+        self.checkpointed(kind, step, start_time, end_time, directory)
 
-    def record_checkpoint_restore(
-        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
-    ) -> None:
-        """Record that a checkpoint was read back. The peer has it from the checkpointer."""
-        self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
+    record_checkpoint_save = partialmethod(_checkpoint, "checkpoint_save")
+    record_checkpoint_restore = partialmethod(_checkpoint, "checkpoint_restore")
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None
@@ -104,11 +93,3 @@ class PeerNames:
     def record_elastic_wait_end_time(self, event_type: str, end_time: Moment = None) -> None:
         """Record its end."""
         self.ended(elastic_wait_kind(event_type), event_type, end_time)
-
-    def record_elastic_reinit_start_time(self, start_time: Moment = None) -> None:
-        """Record the start of the initialization with other slices."""
-        self.started("elastic_reinit", at=start_time)
-
-    def record_elastic_reinit_end_time(self, end_time: Moment = None) -> None:
-        """Record its end."""
-        self.ended("elastic_reinit", at=end_time)

@@ -1,34 +1,23 @@
 """The rules of ml-goodput-measurement 0.2.3 over our events: the policy ``compat``.
 
-The numbers are that library's, its faults included (`docs/goodput-compat.md` lists them): who compares must
-get what was got before. Events count in their order of arrival, as there, or of their times where that is all
-that is known; the writer of an event does not matter. Times are epoch seconds. Productive time is summed step
-by step from the first to the last, so that the last bit, too, is what the peer has: it decides whether a job
-that did nothing but train has more productive time than time.
+The numbers are that library's, its faults included (`docs/goodput-compat.md`). Events count in their order of
+arrival, as there; their writers do not matter. Times are epoch seconds. Productive time is summed step by
+step, so that the last bit is the peer's, too: it decides whether a job that did nothing but train has more
+productive time than time.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from math import inf, modf
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from ..events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
-    JobEnded,
-    JobStarted,
-    OutputCompleted,
-    RestartCompleted,
-    SlicesObserved,
-    StepCompleted,
-    StepStarted,
-)
+from .. import events as ev
+from ..job_events import united
 from ..validation import span
 from .goodput_utils import BadputTimes, BadputType, SliceEfficiency
 
@@ -53,16 +42,15 @@ class CompatError(ValueError):
 
 
 class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """What the peer's rules make of a job. Times in seconds.
+    """The time of a job by the peer's rules, in seconds; `badput_s` need not sum to the rest of `total_s`.
 
-    `badput_s` need not sum to what `total_s` has left beside `productive_s`: ``DATA_LOADING_ASYNC`` overlaps
-    with steps, and ``OTHER`` is never below 0. `max_productive_step` is the last step that counts,
-    `last_step` the last one that was recorded. `excluded_s` is no part of the total.
+    `max_productive_step` is the last step that counts, `last_step` the last one that was recorded.
+    `excluded_s` is no part of the total.
     """
 
-    total_s: float
-    productive_s: float
-    badput_s: BadputTimes
+    total_s: float = 0.0
+    productive_s: float = 0.0
+    badput_s: BadputTimes = {}
     max_productive_step: int = 0
     last_step: int = 0
     disruptions: int = 0
@@ -91,35 +79,6 @@ class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
         return spent_s / self.total_s * 100 if 0 < spent_s < self.total_s else 0.0
 
 
-def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool = False) -> CompatAccount:
-    """Account for a job until its last end, or until `now` (epoch seconds) if it never ended.
-
-    The clock starts at the first :class:`~.events.JobStarted`. With `elastic`, the waits and
-    re-initialisations of an elastic job are badput of their own. Raises :class:`CompatError` where the peer
-    raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
-    """
-    return account_of(CompatEvents(events), now, elastic=elastic)
-
-
-def compat_window(
-    events: Iterable[GoodputEvent], start_s: float, end_s: float, *, elastic: bool = False
-) -> CompatAccount:
-    """Account for the events after `start_s` and up to `end_s` (epoch seconds) as if they were a job's all.
-
-    The total is the time from the first of these events to the last one, not the window's length. Raises
-    :class:`CompatError` if there are no two moments, or more productive time than that.
-    """
-    inside = [event for event in events if start_s < span(event)[0] <= end_s]
-    if not inside:
-        raise CompatError("no events in the window")
-    first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
-    if first_s >= last_s:
-        raise CompatError("the window's first event is not before its last one: no time to account for")
-    return _checked(
-        _Sums(CompatEvents(inside)).account(_whole_us(last_s) - _whole_us(first_s), elastic=elastic)
-    )
-
-
 class _Ended(NamedTuple):
     """An interval that ended, and the segment of steps that was open then."""
 
@@ -129,37 +88,26 @@ class _Ended(NamedTuple):
     segment: int
 
 
+@dataclass
 class _Segment:
-    """Steps whose numbers all differ, with when they began, up to where the work went on behind them.
+    """When steps began whose numbers all differ, and where and after which start the work went on behind."""
 
-    Until that is known it is their highest number. The `recovery` from the last step is over with the newest
-    start of the job.
-    """
-
-    def __init__(self) -> None:
-        self.steps: dict[int, float] = {}
-        self._resumed: tuple[int, float] | None = None
-
-    def close(self, resumed_at: int, newest_start_s: float) -> None:
-        """Take in that the work goes on at a step that is here already: a disruption."""
-        self._resumed = resumed_at, newest_start_s
+    steps: dict[int, float] = field(default_factory=dict)
+    closed_at: int | None = None
+    restarted_s: float = -inf
 
     @property
     def resumed_at(self) -> int:
-        return max(self.steps) if self._resumed is None else self._resumed[0]
-
-    @property
-    def recovery(self) -> Span:
-        return next(reversed(self.steps.values())), -inf if self._resumed is None else self._resumed[1]
+        return max(self.steps) if self.closed_at is None else self.closed_at
 
 
 class CompatEvents:
-    """What events say, in their order: steps in segments, and intervals by kind as they end."""
+    """The events in their order: steps in segments, and intervals by kind as they end."""
 
-    def __init__(self, events: Iterable[GoodputEvent]) -> None:
+    def __init__(self, events: Iterable[ev.GoodputEvent]) -> None:
         self.segments: list[_Segment] = []
         self.intervals: defaultdict[str, list[_Ended]] = defaultdict(list)
-        self.slices: list[SlicesObserved] = []
+        self.slices: list[ev.SlicesObserved] = []
         self.job_start_s: float | None = None
         self.job_end_s: float | None = None
         self._newest_start_s = -inf
@@ -173,10 +121,7 @@ class CompatEvents:
         return sum(len(segment.steps) for segment in self.segments)
 
     def step_times(self) -> dict[int, float]:
-        """Return how long each step took: until the next one, if that has the next number.
-
-        Of a step that was computed again the last time counts, in the place of the first.
-        """
+        """Return how long each step took: until the next one, if that has the next number."""
         begun = chain.from_iterable(segment.steps.items() for segment in self.segments)
         return {
             step: next_s - start_s
@@ -184,33 +129,42 @@ class CompatEvents:
             if following == step + 1
         }
 
-    def _take(self, event: GoodputEvent) -> None:
+    def total_s(self, now: float) -> float:
+        """Return seconds from the first start to the last end, or to `now`. Raises CompatError."""
+        if self.job_start_s is None:
+            raise CompatError(
+                "no start of the job among the events: record_job_start_time was not called, or the log or"
+                " the job name is another one"
+            )
+        return _whole_us(now if self.job_end_s is None else self.job_end_s) - _whole_us(self.job_start_s)
+
+    def _take(self, event: ev.GoodputEvent) -> None:
         match event:
-            case StepStarted() | StepCompleted():
+            case ev.StepStarted() | ev.StepCompleted():
                 self._step(event.step, span(event)[0])
-            case IntervalStarted():
+            case ev.IntervalStarted():
                 self._open_s[event.kind, event.name.upper()] = event.time_s
-            case IntervalEnded():  # it ends the start before it
+            case ev.IntervalEnded():  # it ends the start before it
                 start_s = self._open_s.pop((event.kind, event.name.upper()), None)
                 if start_s is not None:
                     self._interval(event.kind, start_s, event.time_s, event.name)
-            case Interval():
+            case ev.Interval():
                 self._interval(event.kind, *span(event), event.name)
-            case OutputCompleted(checkpoint=True) | RestartCompleted():
-                is_output = isinstance(event, OutputCompleted)
+            case ev.OutputCompleted(checkpoint=True) | ev.RestartCompleted():
+                is_output = isinstance(event, ev.OutputCompleted)
                 self._interval("checkpoint_save" if is_output else "checkpoint_restore", *span(event))
-            case JobStarted():
+            case ev.JobStarted():
                 self._newest_start_s = event.time_s
                 self.job_start_s = event.time_s if self.job_start_s is None else self.job_start_s
-            case JobEnded():
+            case ev.JobEnded():
                 self.job_end_s = event.time_s
-            case SlicesObserved():
+            case ev.SlicesObserved():
                 self.slices.append(event)
 
     def _step(self, step: int, start_s: float) -> None:
-        if not self.segments or step in self.segments[-1].steps:
+        if not self.segments or step in self.segments[-1].steps:  # a disruption
             if self.segments:
-                self.segments[-1].close(step, self._newest_start_s)
+                self.segments[-1].closed_at, self.segments[-1].restarted_s = step, self._newest_start_s
             self.segments.append(_Segment())
         self.segments[-1].steps[step] = start_s
 
@@ -219,14 +173,33 @@ class CompatEvents:
         self.intervals[kind].append(_Ended(start_s, end_s, name.upper(), segment))
 
 
-def account_of(told: CompatEvents, now: float, *, elastic: bool = False) -> CompatAccount:
-    """Account for a job as :func:`compat_account` does."""
-    if told.job_start_s is None:
-        raise CompatError(
-            "no start of the job among the events: record_job_start_time was not called, or the log or the "
-            "job name is another one"
-        )
-    return _checked(_Sums(told).account(_total_s(told, now), elastic=elastic))
+def compat_account(
+    events: Iterable[ev.GoodputEvent] | CompatEvents, now: float, *, elastic: bool = False
+) -> CompatAccount:
+    """Account for a job until its last end, or until `now` (epoch seconds) if it never ended.
+
+    `elastic` has waits and re-initialisations apart. Raises :class:`CompatError` where the peer raises
+    ``ValueError``.
+    """
+    told = events if isinstance(events, CompatEvents) else CompatEvents(events)
+    return _checked(_Sums(told).account(told.total_s(now), elastic=elastic))
+
+
+def compat_window(
+    events: Iterable[ev.GoodputEvent], start_s: float, end_s: float, *, elastic: bool = False
+) -> CompatAccount:
+    """Account for the events after `start_s` and up to `end_s` (epoch seconds) as if they were a job's all.
+
+    Raises :class:`CompatError` if there are no two moments, or more productive time than that.
+    """
+    inside = [event for event in events if start_s < span(event)[0] <= end_s]
+    if not inside:
+        raise CompatError("no events in the window")
+    first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
+    if first_s >= last_s:
+        raise CompatError("the window's first event is not before its last one: no time to account for")
+    total_s = _whole_us(last_s) - _whole_us(first_s)
+    return _checked(_Sums(CompatEvents(inside)).account(total_s, elastic=elastic))
 
 
 def account_without(
@@ -234,20 +207,16 @@ def account_without(
 ) -> tuple[CompatAccount, dict[int, float]]:
     """Account for a job as if the time in `spans` had not been; also what each step took then.
 
-    By the peer's rules, which are others here: saves, restores and elastic waits count as nothing, a custom
-    event also where a step begins in it. The total may be 0, and the productive time above it.
+    By the peer's rules saves, restores and elastic waits count as nothing here. The total may be 0.
     """
-    left = _Sums(told, _united(spans))
-    total_s = 0.0 if told.job_start_s is None else max(0.0, _total_s(told, now) - left.excluded_s)
+    left = _Sums(told, united(spans))
+    total_s = 0.0 if told.job_start_s is None else max(0.0, told.total_s(now) - left.excluded_s)
     return left.account(total_s, elastic=elastic), left.took_s
 
 
 def step_deviations(told: CompatEvents, ideal_s: float | None = None) -> tuple[float, dict[int, float]]:
-    """Return the ideal step time, and how far each step is from it.
-
-    Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
-    """
-    from ..steps.estimators import peers_ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
+    """Return the ideal step time, and how far each step is from it. Raises CompatError without any."""
+    from ..steps.table import peers_ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
     took_s = told.step_times()
     if not took_s:
@@ -260,11 +229,8 @@ def step_deviations(told: CompatEvents, ideal_s: float | None = None) -> tuple[f
     return ideal, {step: abs(each_s - ideal) for step, each_s in took_s.items()}
 
 
-def slice_efficiency(observed: Iterable[SlicesObserved], start_s: float, end_s: float) -> SliceEfficiency:
-    """Return active and available slices as shares of all: means from `start_s` to `end_s`.
-
-    Before the first observation nothing is active. Empty if there is no observation.
-    """
+def slice_efficiency(observed: Iterable[ev.SlicesObserved], start_s: float, end_s: float) -> SliceEfficiency:
+    """Return active and available slices as shares of all, mean from `start_s` to `end_s`; or nothing."""
     seen = sorted(observed, key=lambda each: each.time_s)
     if not seen:
         return {}
@@ -291,7 +257,10 @@ class _Sums:
         customs = sorted(each for each in told.intervals["custom"] if each.start_s < each.end_s)
         self._customs_s = {} if self._is_whole else {each.name: 0.0 for each in customs}
         for segment in told.segments:
-            self._take_recovery(segment)
+            last_s = next(reversed(segment.steps.values()))
+            if last_s < segment.restarted_s:
+                rest_s = self._rest_s(last_s, segment.restarted_s)
+                self._add(BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, rest_s)
             if self._is_whole:
                 self._max_step = 0
             if segment.resumed_at or not self._is_whole:  # before work that goes on at step 0 nothing counts
@@ -331,12 +300,6 @@ class _Sums:
     def _add(self, badput: BadputType, spent_s: float) -> None:
         known_s = self._badput_s.get(badput, 0.0)
         self._badput_s[badput] = spent_s + (0.0 if isinstance(known_s, dict) else known_s)
-
-    def _take_recovery(self, segment: _Segment) -> None:
-        start_s, end_s = segment.recovery
-        if start_s < end_s:
-            rest_s = self._rest_s(start_s, end_s)
-            self._add(BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, rest_s)
 
     def _take_steps(self, segment: _Segment, customs: Sequence[_Ended]) -> None:
         """Count a segment's steps, what of them was for nothing, and the custom events in them."""
@@ -425,10 +388,7 @@ def _elastic_s(told: CompatEvents) -> BadputTimes:
 
 
 def _mean_by_name(checkpoints: Iterable[_Ended]) -> float:
-    """Sum over checkpoints; what several writers say of the same one is averaged.
-
-    They are recorded as durations there: two epoch times give one back to the microsecond.
-    """
+    """Sum over checkpoints, to the microsecond; what several writers say of the same one is averaged."""
     durations_s: dict[str, list[float]] = {}
     for each in checkpoints:
         durations_s.setdefault(each.name or f"#{len(durations_s)}", []).append(
@@ -447,11 +407,6 @@ def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> Ba
         possible[badput] = parts_s if isinstance(spent_s, dict) else parts_s[""]
         known_s += 0.0 if badput is BadputType.DATA_LOADING_ASYNC else sum(parts_s.values())
     return {**possible, BadputType.OTHER: max(0.0, total_s - productive_s - known_s)}
-
-
-def _total_s(told: CompatEvents, now: float) -> float:
-    end_s = now if told.job_end_s is None else told.job_end_s
-    return _whole_us(end_s) - _whole_us(told.job_start_s or 0.0)
 
 
 def _whole_us(time_s: float) -> float:
@@ -473,17 +428,6 @@ def _checked(account: CompatAccount) -> CompatAccount:
     elif productive_s - total_s < _ROUNDING_S:
         why = "no more than a rounding error, but that is an error there, too"
     raise CompatError(f"{productive_s!r} s of productive time in {total_s!r} s: {why}")
-
-
-def _united(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans by time, those that touch as one."""
-    united: list[Span] = []
-    for start_s, end_s in sorted(spans):
-        if united and start_s <= united[-1][1]:
-            united[-1] = (united[-1][0], max(united[-1][1], end_s))
-        else:
-            united.append((start_s, end_s))
-    return united
 
 
 def _lengths_s(intervals: Iterable[_Ended]) -> float:

@@ -12,7 +12,7 @@ import msgspec
 from ..events import GoodputEvent, SlicesObserved
 from ..log.line_log import DIRECTORY_VARIABLE, log_path
 from ..log.line_writer import LineWriter, release, shared_writer
-from ..readers.jsonl import own_event
+from ..readers.jsonl import NO_JSON, own_event
 from ..readers.ml_goodput import NotUnderstoodError, recorder_events
 from ..validation import span
 
@@ -25,7 +25,6 @@ _CHUNK_BYTES = 1 << 15
 _READ_WAITS_S = 0.5
 """A monitor whose stop is waited for a second shall have time to write what there is."""
 _ENTRY = msgspec.json.Decoder(Entry)
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def utc_now() -> dt.datetime:
@@ -51,9 +50,8 @@ class PeerLogger(Protocol):
 class LocalLog:
     """An append-only file of JSON lines, which a thread writes: no call of a recorder waits for it.
 
-    The file is made at the first entry, where logs lie (:func:`~.line_log.log_path`). Any number of these, in
-    one process or in several on one machine, may append to one file. Entries that it does not take wait for
-    it, :data:`~.line_log.WAITING_LIMIT` at most; what is lost beyond that is reported at the end.
+    It is made at the first entry, where logs lie (:func:`~.line_log.log_path`); any number of these may
+    append to it. Entries wait for it, :data:`~.line_log.WAITING_LIMIT` at most; what is lost is reported.
     """
 
     def __init__(self, logger_name: str) -> None:
@@ -79,9 +77,8 @@ class LocalLog:
     def read(self, position: int) -> tuple[list[Entry], int]:
         """Return entries from byte `position` on, some KiB of them, and where to read on.
 
-        What this process has appended is there, unless the file takes longer than half a second for it. A
-        line without its end is read later; one that is no JSON object is an entry that says nothing. Raises
-        OSError for a file that cannot be read.
+        What this process appended is there, unless that takes half a second. A line without its end is read
+        later; one that is no JSON object says nothing. Raises OSError for a file that cannot be read.
         """
         self._writer.flush(_READ_WAITS_S)
         try:
@@ -126,10 +123,9 @@ def log_of(logger: PeerLogger | None, logger_name: str) -> EntryLog:
 
 
 class CompatJob:
-    """The events of the job `job_name` ("": all) in a log, without what is older than `retention`.
+    """The events of the job `job_name` ("": all) in a log, without what is older than `retention` (or s).
 
-    A retention that is a number is seconds. Entries that cannot be understood are left out and reported once.
-    One thread at a time may use it.
+    Entries that cannot be understood are left out and reported once. One thread at a time may use it.
     """
 
     def __init__(self, log: EntryLog, job_name: str, retention: dt.timedelta | float | None = None) -> None:
@@ -175,7 +171,7 @@ class CompatJob:
 def _entry(line: bytes) -> Entry:
     try:
         return _ENTRY.decode(line)
-    except _NO_JSON:
+    except NO_JSON:
         return {}
 
 

@@ -1,16 +1,9 @@
 """How often a job fails: what was believed before, what was seen, and how sure that makes us.
 
-Failures come at a constant rate, and a share of them leaves the cached checkpoints; both are uncertain where
-few were seen. Of a machine that was not seen to fail only the order of magnitude is known: a Gamma
-distribution of its rate takes dozens of failures to leave a rate that is too low (`docs/interval.md` has what
-that costs). With an uncertain scale it becomes a beta prime distribution,
-
-    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate r in units of which the median is the expectation
-
-whose weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 % between a
-sixteenth and eight times its rate. With n failures in T seconds the density is that, times r^n exp(-r T),
-summed over log r, where it has one peak. The share has a Beta distribution, to whose parameters the failures
-of either kind are added.
+The rate r, in units of which the median is the expectation, has the density r^(a - 1) / (1 + r)^(2 a + 1), a
+Gamma distribution with an uncertain scale; with n failures in T seconds that times r^n exp(-r T), summed over
+log r, where it has one peak. The share that the cache survives has a Beta distribution. `docs/interval.md`
+has the reasons.
 """
 
 from collections.abc import Sequence
@@ -45,11 +38,7 @@ _FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
 class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before a failure was seen: the median MTBF of the job, and how sure that is.
-
-    The cache survives `cache_share` of the failures; `source` says where the MTBF is from.
-    Raises IntervalError.
-    """
+    """The job's median MTBF as believed, and how sure; caches survive `cache_share`. Raises IntervalError."""
 
     mtbf_s: float
     weight: float = RATE_WEIGHT
@@ -77,10 +66,7 @@ class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def typical(nodes: int, *, survives_node: bool = True) -> FailurePrior:
-    """The default prior for a job on `nodes` nodes, each of which fails as in Llama 3's training.
-
-    `survives_node`: the redundancy scheme survives the loss of one (not SINGLE).
-    """
+    """Return the prior of nodes that fail as in Llama 3's training; the cache may survive the loss of one."""
     if nodes < 1:
         raise IntervalError(f"nodes is {nodes}: a job has at least one")
     many = "a node that fails" if nodes == 1 else f"{nodes} nodes that fail"

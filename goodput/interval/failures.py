@@ -8,22 +8,7 @@ from statistics import fmean
 
 import msgspec
 
-from ..events import (
-    AllocationEnded,
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    JobEnded,
-    JobHalted,
-    JobQueued,
-    JobStarted,
-    NodeFailed,
-    OutputCompleted,
-    Recovered,
-    RestartCompleted,
-    StepCompleted,
-    StepStarted,
-)
+from .. import events as ev
 from ..job_events import JobEvents
 from ..ledger.launches import run_starts
 from ..validation import span
@@ -34,9 +19,8 @@ _RESTORE = "checkpoint_restore"
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
     """The failures of a job in `observed_s` seconds of running on `nodes` nodes.
 
-    The work went on from the `cache` (or what was rebuilt there) or the `prefix` directory; of `unknown` ones
-    nobody said. The restarts are mean seconds from a run's last sign of life to what was read, 0 if none was;
-    `restart_s` is that of all kinds.
+    The work went on from the `cache` or the `prefix` directory, of `unknown` ones nobody said. The restarts
+    are mean seconds from a run's last sign of life to what was read, 0 if none was.
     """
 
     observed_s: float = 0.0
@@ -55,29 +39,24 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failures_of(events: JobEvents) -> Failures:
-    """The failures of one job, of all its events.
+    """Return the failures of one job, of all its events.
 
     A failure is a run that ended badly, or that another one follows without its having ended. What was
-    halted, or came to the planned end of its allocation, did not fail, unless a node did. Time counts while a
-    run gives signs of life. A run that broke off last is not counted: it may still run.
+    halted, or came to the planned end of its allocation, did not fail, unless a node did.
     """
     begins = set(run_starts(events))
     watch = FailureWatch()
     for event in _thinned(events):
-        if not isinstance(event, JobStarted) or event.time_s in begins:
+        if not isinstance(event, ev.JobStarted) or event.time_s in begins:
             watch.handle(event)
     return watch.failures
 
 
-def _thinned(events: JobEvents) -> list[GoodputEvent]:
-    """All but steps and borders that say nothing new, in the order of ends.
-
-    Between two other events the first and the last step matter, which begin a run and are its last sign of
-    life; so it is with borders.
-    """
+def _thinned(events: JobEvents) -> list[ev.GoodputEvent]:
+    """Return all but steps and borders that are neither first nor last between two others, by their ends."""
     rare = [(span(event)[1], event) for event in events.others]
     rare += [
-        (time_s, IntervalEnded(kind=kind, time_s=time_s))
+        (time_s, ev.IntervalEnded(kind=kind, time_s=time_s))
         for (kind, _, _), borders in events.borders.items()
         if kind == _RESTORE
         for time_s, begins in zip(borders.times_s, borders.begins, strict=True)
@@ -93,8 +72,8 @@ def _thinned(events: JobEvents) -> list[GoodputEvent]:
     begun = [each.times_s for each in events.step_starts.values()]
     begun += [each.ends_s for each in events.whole_steps.values()]
     bordered = [each.times_s for each in events.borders.values()]
-    steps = [(time_s, StepStarted(step=0, time_s=time_s)) for time_s in kept(begun)]
-    signs = [(time_s, IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
+    steps = [(time_s, ev.StepStarted(step=0, time_s=time_s)) for time_s in kept(begun)]
+    signs = [(time_s, ev.IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
     return [event for _, event in sorted([*rare, *steps, *signs], key=itemgetter(0))]
 
 
@@ -115,33 +94,33 @@ class FailureWatch:
         self._planned = self._node_failed = False
         self._failed_s: float | None = None
 
-    def handle(self, event: GoodputEvent) -> None:
+    def handle(self, event: ev.GoodputEvent) -> None:
         """Take one event in; they come in the order of time, or nearly so."""
         match event:
-            case JobStarted():
+            case ev.JobStarted():
                 self._started(event)
-            case JobHalted() | AllocationEnded():
+            case ev.JobHalted() | ev.AllocationEnded():
                 self._planned = True
-            case NodeFailed():
+            case ev.NodeFailed():
                 self._node_failed = True
-            case JobQueued() | Recovered() | Interval(kind="queue_wait" | "recovery"):
+            case ev.JobQueued() | ev.Recovered() | ev.Interval(kind="queue_wait" | "recovery"):
                 pass  # between two runs
             case _:
                 self._lived(event, span(event)[1])
 
-    def _lived(self, event: GoodputEvent, time_s: float) -> None:
+    def _lived(self, event: ev.GoodputEvent, time_s: float) -> None:
         """Take in what the application did until `time_s`."""
         if self._start_s is None:
             self._start_s = self._last_s = time_s
         self._last_s = max(self._last_s, time_s)
         match event:
-            case JobEnded():
+            case ev.JobEnded():
                 self._ended = event.exit_code in (None, 0)
-            case RestartCompleted(valid=True):
+            case ev.RestartCompleted(valid=True):
                 self._read("prefix" if event.source == "prefix" else "cache", time_s)
-            case Interval(kind="checkpoint_restore") | IntervalEnded(kind="checkpoint_restore"):
+            case ev.Interval(kind="checkpoint_restore") | ev.IntervalEnded(kind="checkpoint_restore"):
                 self._read("unknown", time_s)
-            case StepStarted() | StepCompleted() | OutputCompleted():
+            case ev.StepStarted() | ev.StepCompleted() | ev.OutputCompleted():
                 self._is_run = True
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
             case _:
@@ -168,7 +147,7 @@ class FailureWatch:
     def _run_s(self) -> float:
         return 0.0 if self._start_s is None else self._last_s - self._start_s
 
-    def _started(self, event: JobStarted) -> None:
+    def _started(self, event: ev.JobStarted) -> None:
         if self._has_start and event.time_s == self._start_s:
             return  # reported without a name by more than one
         self._nodes = max(1, event.nodes)

@@ -1,24 +1,10 @@
 """How long to compute between two checkpoints, and how often to flush: what failures and checkpoints cost.
 
-Failures are independent and come at a constant rate (mean time between them M, the MTBF). All times are
-seconds. `interval_s` is what SCR_CHECKPOINT_SECONDS sets: from the end of a checkpoint to the start of the
-next. `checkpoint_s` is what a checkpoint takes from the job, `restart_s` what passes from a failure until the
-lost work begins again.
-
-One level. Whatever fails, the work goes on from the last checkpoint; the restart may fail, too (Daly 2006):
-
-    goodput = interval / (M exp(restart/M) (exp((interval + checkpoint)/M) - 1))
-
-Two levels. `cache` failures (processes, and nodes where the scheme protects them) leave the cached
-checkpoints, `prefix` failures those that were flushed. Flushes follow each other, however short the interval:
-an output waits where all that the cache keeps is being flushed (SCR 3.1.0, `scr_start_output` in scr.c); with
-SCR_CACHE_SIZE=1 the next output does. That is a cost of the schedule, n being the checkpoints to one flush:
-
-    wait = max(0, flush - flush_cost - n (interval + checkpoint))
-    wait = max(0, flush - flush_cost - interval)                     where the next output waits
-
-Sources: J. W. Young, CACM 17(9), 1974; J. T. Daly, FGCS 22(3), 2006; A. Moody et al., SC'10 (two levels;
-here every n-th cached checkpoint is flushed, as SCR does); Benoit 2017 (their first order).
+Failures are independent and come at a constant rate. All times are seconds. `interval_s` is from the end of a
+checkpoint to the start of the next, `checkpoint_s` what one takes from the job, `restart_s` what passes from
+a failure until the lost work begins again. Of two levels, `cache` failures leave the cached checkpoints,
+`prefix` failures those that were flushed; flushes follow each other, and an output waits for them where all
+that the cache keeps is being flushed. `docs/interval.md` has the formulas and their sources.
 """
 
 from collections.abc import Callable
@@ -53,10 +39,10 @@ def daly(checkpoint_s: float, mtbf_s: float) -> float:
 
 
 def exact(checkpoint_s: float, mtbf_s: float) -> float:
-    """The interval of the highest goodput, M (1 + W(-exp(-1 - C/M))) with Lambert's W; below the MTBF.
+    """Return the interval of the highest goodput, below the MTBF: M (1 + W(-exp(-1 - C/M))), Lambert's W.
 
-    W's argument is too near to its branch point for floats where C is small: x = interval / M is found as the
-    zero of x + ln(1 - x) + C/M, by Newton's steps from above.
+    Floats are too coarse for W: the zero of x + ln(1 - x) + C/M, x = interval / M, by Newton's steps from
+    above.
     """
     _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     ratio = checkpoint_s / mtbf_s
@@ -89,10 +75,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint in the cache takes from the job, and what a flush of `flush_s` adds (`flush_cost_s`).
+    """What a cached checkpoint takes from the job, and what a flush of `flush_s` adds; s.
 
-    `next_output_waits`: the cache keeps one checkpoint only (SCR_CACHE_SIZE=1), and the next output begins
-    when the flush has ended.
+    `next_output_waits` for the end of a flush where the cache keeps one checkpoint only (SCR_CACHE_SIZE=1).
     """
 
     checkpoint_s: float
@@ -102,10 +87,7 @@ class ScheduleCosts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(ScheduleCosts, frozen=True, kw_only=True):
-    """What the two levels cost, and the MTBF and restart of failures that the cache survives, and of others.
-
-    Raises IntervalError.
-    """
+    """What two levels cost, and the failures that the cache survives, and others. Raises IntervalError."""
 
     cache_mtbf_s: float
     prefix_mtbf_s: float
@@ -139,13 +121,11 @@ def flush_wait_s(schedule: Schedule, costs: ScheduleCosts) -> float:
 
 
 def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
-    """The share of time that is lasting work, 0 to 1, exact for exponential failures.
+    """Return the share of time that is lasting work, 0 to 1, exact for exponential failures.
 
-    Let T(i) be the time until the next flush from behind the i-th checkpoint since the last one. A failure in
-    the piece that follows leads back to T(i) or, from the prefix directory, to T(0), after a restart that may
-    fail in its turn. T(i) depends linearly on T(i+1) and T(0), and alike for all pieces but the last, which
-    has the wait: a geometric series. With one piece and equal restarts it is :func:`goodput`. A failure ends
-    a flush under way, which begins anew with the piece that is done again.
+    The time until the next flush from behind the i-th checkpoint depends linearly on that from the next one,
+    and from the last flush, alike for all pieces but the last, which has the wait: a geometric series
+    (`docs/interval.md`). With one piece and equal restarts it is :func:`goodput`.
     """
     n = schedule.flush_every
     _require(interval_s=schedule.interval_s, flush_every=n)
@@ -189,11 +169,7 @@ def first_order(levels: Levels) -> Schedule:
 
 
 def optimal(levels: Levels) -> Schedule:
-    """The schedule of the highest goodput.
-
-    Where the best one waits for flushes, there is an optimum of long intervals and one of rare flushes: the
-    search begins at either.
-    """
+    """Return the schedule of the highest goodput, beginning at long intervals and at rare flushes."""
     frequent = first_order(levels).flush_every
     at_once = _climb(msgspec.structs.replace(levels, flush_s=0.0), frequent)
     if not flush_wait_s(at_once, levels):

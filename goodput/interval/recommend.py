@@ -1,8 +1,7 @@
 """The best interval of a job, how sure that is, and what another one would cost.
 
-Nobody knows the failure rates, so that all is computed for many equally likely pairs of them (*worlds*: the
-quantiles of their distribution). An estimate is what holds for the mean rate; 90 % of the worlds lie between
-its `low` and its `high`.
+All is computed for many equally likely pairs of failure rates (*worlds*); an estimate is what holds for the
+mean rate, and 90 % of the worlds lie between its `low` and its `high`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..checkpoint_cost import CheckpointCost
-from .failure_rate import FailurePrior, Posterior, posterior
+from .failure_rate import FailurePrior, posterior
 from .failures import Failures
 from .model import (
     IntervalError,
@@ -50,21 +49,25 @@ class Estimate(msgspec.Struct, frozen=True):
 class MeasuredCosts(ScheduleCosts, frozen=True, kw_only=True):
     """Mean costs of `checkpoints` of them, and when they are taken.
 
-    `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
-    is only one level, and `checkpoint_s` is all that a checkpoint costs.
+    `interval_s` is the work between two now (0: unknown); with `flush_every` 0 there is only one level.
     """
 
     interval_s: float = 0.0
     flush_every: int = 0
     checkpoints: int = 0
 
+    @property
+    def in_use(self) -> Schedule:
+        """When they are taken now."""
+        return Schedule(interval_s=self.interval_s, flush_every=max(1, self.flush_every))
+
 
 class ScheduleChoice(msgspec.Struct, frozen=True, kw_only=True):
     """One way to choose a schedule, and what comes of it.
 
     `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more, `gained`
-    what this has more than the schedule in use (None: not known). `flush_every` is 0 with one level. The job
-    waits `flush_wait_s` for each flush, and would not with intervals from `shortest_interval_s` on.
+    what this has more than the schedule in use. `flush_every` is 0 with one level. Without waits intervals
+    are `shortest_interval_s` at least.
     """
 
     name: str
@@ -80,9 +83,8 @@ class ScheduleChoice(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules side by side; `best` names the one that the others are measured against.
 
-    `mtbf_s` is the median MTBF; the schedules are for `decided_for_s`, that of the mean rate, which is
-    shorter: too short an interval costs less than too long a one. The prior lies within a factor of
-    `prior_half_within` of its MTBF with a probability of one half.
+    `mtbf_s` is the median MTBF; the schedules are for `decided_for_s`, that of the mean rate. Half of the
+    prior lies within a factor of `prior_half_within`.
     """
 
     measured: MeasuredCosts
@@ -103,10 +105,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often checkpoints come, of `checkpoint_s` seconds each on average, and the best interval.
-
-    The best has `lost` more goodput (0 to 1), as far as checkpoints and failures go; SCR's are `settings`.
-    """
+    """How often checkpoints come, and the best interval, which has `lost` more goodput (0 to 1)."""
 
     interval_s: float
     best_s: float
@@ -124,11 +123,10 @@ _RULES = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
 def measured(
     costs: Sequence[CheckpointCost], flush_every: int = 0, next_output_waits: bool = False
 ) -> MeasuredCosts:
-    """What the checkpoints of the settings in force cost; of the last eight, where those are not three.
+    """Return what the checkpoints of the active settings cost; of the last eight, where those are not three.
 
-    Each checkpoint's cost is shared between the cache and the flush, whichever checkpoint felt that: the mean
-    is conserved. Waits that come of the interval in use are no cost of the flush, for another interval has
-    others. Raises IntervalError when there is none, or no cost.
+    What a flush blocked is the flush's, whichever checkpoint felt it, but for waits that come of the interval
+    in use. Raises IntervalError when there is no checkpoint, or no cost.
     """
     if not costs:
         raise IntervalError("no checkpoint was measured yet: the interval depends on what one costs")
@@ -159,24 +157,20 @@ def measured(
         flush_every=flush_every,
         next_output_waits=next_output_waits,
     )
-    explained_s = flush_wait_s(_in_use(found), found) if found.interval_s else 0.0
+    explained_s = flush_wait_s(found.in_use, found) if found.interval_s else 0.0
     unexplained_s = max(0.0, flush_cost_s - others_s - explained_s)
     return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
-
-
-def _in_use(found: MeasuredCosts) -> Schedule:
-    return Schedule(interval_s=found.interval_s, flush_every=max(1, found.flush_every))
 
 
 def recommend(
     found: MeasuredCosts, failures: Failures, prior: FailurePrior, asked: Schedule | None = None
 ) -> Outlook:
-    """The best schedule beside the one in use, what was `asked`, Young's and Daly's.
+    """Return the best schedule beside the one in use, what was `asked`, Young's and Daly's.
 
     With `flush_every` 0 what was asked leaves flushes as they are. Raises IntervalError, also where it asks
     for flushes of a job that has only one level.
     """
-    now, best = _in_use(found), "exact, two levels" if found.flush_every else "exact"
+    now, best = found.in_use, "exact, two levels" if found.flush_every else "exact"
     given: dict[str, _Method] = {IN_USE: lambda _: now} if found.interval_s else {}
     if asked is not None:
         if asked.flush_every and not found.flush_every:
@@ -187,7 +181,12 @@ def recommend(
     if found.flush_every:
         methods |= {"first order, two levels": first_order, best: optimal}
     known = posterior(failures, prior)
-    worlds = [_levels(found, failures, known.mtbf_s, known.cache_share), *_worlds(found, failures, known)]
+    # with one level the share does not count
+    rates, shares = _WORLDS, [known.cache_share]
+    if found.flush_every:
+        rates, shares = _WORLDS_A_LEVEL, known.cache_shares(_midpoints(_WORLDS_A_LEVEL))
+    pairs = [(mtbf_s, share) for mtbf_s in known.mtbfs_s(_midpoints(rates)) for share in shares]
+    worlds = [_levels(found, failures, *pair) for pair in [(known.mtbf_s, known.cache_share), *pairs]]
     chosen = {name: [method(levels) for levels in worlds] for name, method in methods.items()}
     # what is chosen for the mean rate is in force whatever the rate turns out to be
     goodputs = {
@@ -222,16 +221,13 @@ def recommend(
 
 
 def pace(found: MeasuredCosts, failures: Failures, prior: FailurePrior) -> Pace:
-    """The interval in use beside the one that :func:`recommend` finds best, for the mean rate alone.
-
-    Raises IntervalError, also where the interval in use is not known.
-    """
+    """Return the interval in use beside the best one, for the mean rate alone. Raises IntervalError."""
     if not found.interval_s:
         raise IntervalError("the interval in use is not known before the second checkpoint")
     known = posterior(failures, prior)
     levels = _levels(found, failures, known.mtbf_s, known.cache_share)
     best = (optimal if found.flush_every else _one_level(exact, found))(levels)
-    now = _in_use(found)
+    now = found.in_use
     return Pace(
         interval_s=found.interval_s,
         best_s=best.interval_s,
@@ -276,13 +272,9 @@ def _levels(found: MeasuredCosts, failures: Failures, mtbf_s: float, cache_share
     )
 
 
-def _worlds(found: MeasuredCosts, failures: Failures, known: Posterior) -> list[Levels]:
-    """Equally likely rates and shares; with one level the share does not count."""
-    count = _WORLDS_A_LEVEL if found.flush_every else _WORLDS
-    midpoints = [(each + 0.5) / count for each in range(count)]
-    shares = known.cache_shares(midpoints) if found.flush_every else [known.cache_share]
-    mtbfs_s = known.mtbfs_s(midpoints)
-    return [_levels(found, failures, mtbf_s, share) for mtbf_s in mtbfs_s for share in shares]
+def _midpoints(count: int) -> list[float]:
+    """Equally likely probabilities."""
+    return [(each + 0.5) / count for each in range(count)]
 
 
 def _estimate(values: Iterable[float]) -> Estimate:

@@ -33,7 +33,7 @@ class StepClaims(NamedTuple):
 
 
 class Doubts(NamedTuple):
-    """Steps whose ends are inferred: `limit` is what their neighbours took; `first` of their run or not."""
+    """Steps whose ends are inferred; `limit` is what neighbours took; `first` of their run, `wasted`."""
 
     start: Longs = NONE
     end: Longs = NONE
@@ -41,6 +41,7 @@ class Doubts(NamedTuple):
     steps: Longs = NONE
     limit: Longs = NONE
     first: Longs = NONE
+    wasted: Longs = NONE
 
 
 class Spans(NamedTuple):
@@ -105,6 +106,14 @@ def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     if len(changed):
         changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
+
+
+def are_in_order(*columns: npt.NDArray[Any]) -> bool:
+    """Return whether rows are in order of the columns, the first of which counts most, and all differ."""
+    later: Any = np.zeros(max(0, len(columns[0]) - 1), np.bool_)
+    for column in reversed(columns):
+        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
+    return bool(later.all())
 
 
 def distinct(values: Longs) -> Longs:

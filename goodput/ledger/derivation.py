@@ -11,13 +11,7 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .attempts import (
-    Attempts,
-    Rollbacks,
-    begins_within,
-    named_rollbacks,
-    nameless_rollbacks,
-)
+from .attempts import Attempts, Rollbacks, begins_within, named_rollbacks, nameless_rollbacks
 from .claims import (
     NONE,
     BucketClaims,
@@ -138,7 +132,8 @@ class Derived:
         starts = starts[starts > max(self.timeline.begin, self.first)]
         at_last = Spans(np.array([self.last - 1]), np.array([NEVER]))
         doubts = Spans(*self._claimed.doubts[:2])
-        unsure = joined([self._open, doubts, self.runs.silences(), at_last])
+        silences = Spans(*np.array([(run.last_word, run.behind) for run in self.runs.all], np.int64).T)
+        unsure = joined([self._open, doubts, silences, at_last])
         starts = starts[~unsure.are_around(starts)]
         return int(starts[-1]) if len(starts) else None
 
@@ -246,7 +241,7 @@ class Derived:
 
     def _edge(self, at: int, run: int) -> Facts:
         """Return the facts before a moment on which depends what those behind it mean."""
-        facts, began = self.facts, self.runs[run].begin
+        facts, began = self.facts, self.runs.all[run].begin
         early = where(facts, facts.time < at)
         parts = [where(early, early.end > at)]
         parts += [
@@ -264,9 +259,9 @@ class Derived:
         words = LatestTimes(*self.runs.spoken(at))
         is_own = words.run == run
         parts.append(_noted(Form.WORD, words.who[is_own], words.time[is_own], NONE))
-        if self.runs[run].first_step < at:
+        if self.runs.all[run].first_step < at:
             parts.append(
-                _noted(Form.STEPPED, np.zeros(1, np.int64), np.array([self.runs[run].first_step]), NONE)
+                _noted(Form.STEPPED, np.zeros(1, np.int64), np.array([self.runs.all[run].first_step]), NONE)
             )
         known = self.facts.of(Form.WENT_BACK) if run == self._at_run else Facts()
         backs = self._backs.stream[(self._backs.run == run) & (self._backs.time < at)]

@@ -5,30 +5,15 @@ from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import buckets
+from .. import events as ev
 from ..buckets import Codes
-from ..events import (
-    AllocationEnded,
-    FlushCompleted,
-    GoodputEvent,
-    Interval,
-    JobEnded,
-    JobHalted,
-    JobQueued,
-    JobStarted,
-    NodeFailed,
-    OutputCompleted,
-    OutputStarted,
-    Recovered,
-    RestartCompleted,
-    SlicesObserved,
-)
 from ..job_events import STEP_LIMIT, JobEvents
-from .claims import NONE, Longs, is_changed, joined, nanoseconds, where
+from .claims import NONE, Longs, are_in_order, is_changed, joined, nanoseconds, where
 from .times import to_ns
 
 NOBODY = -1
@@ -38,9 +23,9 @@ _CODE_BITS = 16
 _FEW = 64
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
 _OF_MARK = {
-    JobQueued: buckets.QUEUE_WAIT,
-    AllocationEnded: buckets.ALLOCATION_END,
-    NodeFailed: buckets.RECOVERY,
+    ev.JobQueued: buckets.QUEUE_WAIT,
+    ev.AllocationEnded: buckets.ALLOCATION_END,
+    ev.NodeFailed: buckets.RECOVERY,
 }
 _BEGINS_ATTEMPT = (buckets.RESTORE, buckets.ELASTIC_REINIT)
 
@@ -153,7 +138,8 @@ def read(events: JobEvents, codes: Codes) -> Facts:
         time, number = nanoseconds(whole.starts_s), np.array(whole.numbers, np.int64)
         end = np.maximum(time, nanoseconds(whole.ends_s))
         parts.append(_rows(what(Form.STEP_COMPLETED), codes.of_writer(identity(writer)), time, number, end))
-    parts = [each if _are_steps(each).all() else where(each, _are_steps(each)) for each in parts]
+    are_steps = [np.abs(each.number) < STEP_LIMIT for each in parts]
+    parts = [each if good.all() else where(each, good) for each, good in zip(parts, are_steps, strict=True)]
     for (kind, name, writer), borders in events.borders.items():
         code, time = codes.of_interval(kind, name), nanoseconds(borders.times_s)
         begins = np.array(borders.begins, np.int64)
@@ -169,51 +155,44 @@ def read(events: JobEvents, codes: Codes) -> Facts:
     return _in_order(joined(parts))
 
 
-def _are_steps(steps: Facts) -> Any:
-    return np.abs(steps.number) < STEP_LIMIT
-
-
 def _rows(form: int, who: int, time: Longs, number: Longs, end: Longs) -> Facts:
     return Facts(np.full(len(time), form), np.full(len(time), who), time, number, end)
 
 
 def _in_order(facts: Facts) -> Facts:
     """Return them in order, each once."""
-    later: Any = False
-    for column in reversed(facts):
-        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
-    if np.all(later):
+    if are_in_order(*facts):
         return facts
     facts = where(facts, np.lexsort(facts[::-1]))
     return where(facts, is_changed(*facts))
 
 
-def _rows_of(event: GoodputEvent, codes: Codes) -> Iterator[Row]:  # noqa: C901 - a case for each kind
+def _rows_of(event: ev.GoodputEvent, codes: Codes) -> Iterator[Row]:  # noqa: C901 - a case for each kind
     """Yield the facts in one event that is not kept in columns."""
     match event:
-        case JobStarted():
+        case ev.JobStarted():
             yield _at(Form.STARTED, event.time_s, who=identity(event.writer))
-        case JobEnded():
+        case ev.JobEnded():
             badly = event.exit_code not in (None, 0)
             yield _at(Form.ENDED, event.time_s, who=identity(event.writer), number=badly)
-        case JobHalted():
+        case ev.JobHalted():
             yield _at(Form.HALTED, event.time_s)
-        case JobQueued() | AllocationEnded() | NodeFailed():
+        case ev.JobQueued() | ev.AllocationEnded() | ev.NodeFailed():
             yield _at(Form.MARKED, event.time_s, number=codes[_OF_MARK[type(event)]])
-        case OutputStarted() | SlicesObserved():
+        case ev.OutputStarted() | ev.SlicesObserved():
             yield _at(Form.WORD, event.time_s)
-        case FlushCompleted():
+        case ev.FlushCompleted():
             yield _at(Form.WORD, event.start_s)
             yield _at(Form.WORD, event.end_s)
-        case OutputCompleted():
+        case ev.OutputCompleted():
             yield from _output(event, codes)
-        case Recovered():
+        case ev.Recovered():
             yield _interval(event, codes[_OF_RECOVERED.get(event.kind, buckets.REBUILD)])
-        case RestartCompleted():
+        case ev.RestartCompleted():
             yield _interval(event, codes[buckets.RESTORE])
             if event.valid:  # also within a run: back to a better checkpoint
                 yield _at(Form.RESTARTED, event.start_s, who=0)
-        case Interval():
+        case ev.Interval():
             bucket = buckets.of_interval(event.kind, event.name)
             is_own = bucket not in buckets.NOT_THE_RUNS_OWN
             code = codes.of_interval(event.kind, event.name)
@@ -226,12 +205,12 @@ def _at(form: Form, time_s: float, *, who: int = NOBODY, number: int = 0) -> Row
     return what(form), who, to_ns(time_s), number, to_ns(time_s)
 
 
-def _interval(event: Interval | RestartCompleted | Recovered, code: int, who: int = NOBODY) -> Row:
+def _interval(event: ev.Interval | ev.RestartCompleted | ev.Recovered, code: int, who: int = NOBODY) -> Row:
     start = to_ns(event.start_s)
     return what(Form.INTERVAL, code), who, start, 0, max(start, to_ns(event.end_s))
 
 
-def _output(event: OutputCompleted, codes: Codes) -> Iterator[Row]:
+def _output(event: ev.OutputCompleted, codes: Codes) -> Iterator[Row]:
     """Yield the parts of an output one behind the other: each is its slowest rank's, scaled down to fit."""
     at, end = to_ns(event.start_s), to_ns(event.end_s)
     felt = max(0, end - at)

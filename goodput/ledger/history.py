@@ -70,7 +70,9 @@ class LedgerHistory:
         if new.time.min() > at or not self._older:
             self.derived = self._derive(known.facts.merged(new), known.settled)
         if self._older and (self.derived is known or not self.derived.agrees(known)):
-            self.derived = self._derive(self._all_facts().merged(new), self._floor)
+            first, *later = (*self._older, self.derived)
+            known_facts = first.facts.merged(*(each.facts.between(each.settled.at, NEVER) for each in later))
+            self.derived = self._derive(known_facts.merged(new), self._floor)
             self._older = []
         self._forget()
 
@@ -93,10 +95,6 @@ class LedgerHistory:
     @property
     def _floor(self) -> Settled:
         return self._older[0].settled if self._older else self.derived.settled
-
-    def _all_facts(self) -> Facts:
-        first, *later = (*self._older, self.derived)
-        return first.facts.merged(*(each.facts.between(each.settled.at, NEVER) for each in later))
 
     def _derive(self, facts: Facts, settled: Settled) -> Derived:
         return Derived(facts, settled, self._codes, self._limits)

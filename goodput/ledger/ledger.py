@@ -1,10 +1,7 @@
 """Where every second of a job went: each second since its first event lies in exactly one bucket.
 
-Events claim stretches of time; where several claim the same moment the strongest claim has it, whichever came
-first (`goodput/buckets.py`). What nobody claims follows from the runs: start-up, recovery, a queue, other. So
-the account depends on *which* events there are, not on their order: it is a function of the set of events
-(`derivation.py`). Inside, time is whole nanoseconds: sums are exact. `docs/goodput.md` has the definitions,
-and the reasons.
+A function of the set of events (`derivation.py`), in whole nanoseconds; `docs/goodput.md` has the
+definitions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,12 +56,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
 
-    The account begins at `start_s` (epoch seconds). `steps` counts the steps made, each once, however
-    often it was computed. `checkpoints` counts SCR's valid ones; where no output of SCR was reported, the
-    saves with both ends recorded (those that overlap, as of several ranks, are one). `recoveries`
-    counts the datasets that SCR brought back, `node_failures` what its scripts said of nodes.
-    `data_loading_async_s` is no bucket: it ran beside the steps. `skew_s` is how far the clocks of those who
-    report steps are apart: every border between two buckets may be off by so much.
+    `steps` counts each once. `checkpoints` are SCR's valid ones, else saves with both ends.
+    `data_loading_async_s` is no bucket: it ran beside the steps. Borders between buckets may be off by
+    `skew_s`, by which clocks differ.
     """
 
     wall_s: float
@@ -87,8 +81,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 class Ledger:
     """Accounts for one job over all its runs. Times come with the events; there is no clock here.
 
-    `remembered` bounds the memory: about so many claims are kept, and what older ones came to is settled
-    (None: nothing is ever forgotten). Telling is cheap; the work is done when somebody asks.
+    About `remembered` claims are kept (None: all), and what older ones came to is settled.
     """
 
     def __init__(self, remembered: int | None = REMEMBERED, limits: "Limits | None" = None) -> None:
@@ -115,12 +108,7 @@ class Ledger:
                 self.handle(event)
 
     def charge(self, bucket: str, seconds: float) -> None:
-        """Move `seconds` to `bucket`, which is one of :data:`CHARGED`; back, if negative.
-
-        To `flush_slowdown` they go from the steps that flushes slowed down, to `tuning` from the checkpoints
-        that trials made dearer. Charges are estimates that noise takes below 0 now and then: only their sum
-        counts.
-        """
+        """Move `seconds`, or back, to `bucket` (:data:`CHARGED`): estimates, of which only the sum counts."""
         self._charged_ns[bucket] += to_ns(seconds)
 
     @property
@@ -136,10 +124,7 @@ class Ledger:
         return self._history is None and are_ends
 
     def account(self, now: float, *, reference_step_s: float | None = None) -> Account:
-        """Return where the time went until `now` (until its end, when the job has ended).
-
-        With `reference_step_s`, what the steps took longer than that is `step_slowdown`, and not productive.
-        """
+        """Return where the time went until `now` (its end); `step_slowdown` is beyond `reference_step_s`."""
         history = self._all()
         derived = history.derived
         if derived.first > derived.last:
@@ -168,11 +153,8 @@ class Ledger:
     ) -> Window:
         """Return where the time from `start_s` to `end_s` went, as far as it lies within the job's.
 
-        Windows that follow each other add up to the account, to the nanosecond; but a window's
-        `step_slowdown` is that of the steps made in it, and never below 0: where steps of other windows were
-        faster than the reference, those of windows add up to more than the account's. What is estimated for
-        the whole job (what flushes and trials cost) is shared out by the time that it is taken from. Of a
-        job longer than what is remembered, a window begins where that does.
+        Windows that follow each other add up to the account, but for `step_slowdown`, which is of the
+        window's own steps and never below 0. Charges are shared out by the time that they are taken from.
         """
         history = self._all()
         derived = history.derived

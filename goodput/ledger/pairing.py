@@ -16,10 +16,7 @@ REACH = 32
 
 
 def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> list[Interval]:
-    """Return the intervals of a job that have both ends: reported whole, or by starts and ends.
-
-    Only those of `kinds`, where they are given.
-    """
+    """Return a job's intervals (of `kinds`) that have both ends: reported whole, or by starts and ends."""
     made = [each for each in events.others if isinstance(each, Interval)]
     made = [each for each in made if kinds is None or each.kind in kinds]
     columns = [(key, each) for key, each in events.borders.items() if kinds is None or key[0] in kinds]

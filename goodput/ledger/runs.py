@@ -1,7 +1,4 @@
-"""The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue.
-
-A run begins with a launch, and lives until its last word before the next one begins.
-"""
+"""The runs of a job, from a launch to the last word before the next one, and what unclaimed time is."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
@@ -11,7 +8,7 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .claims import NONE, Longs, Spans, is_changed, joined, where
+from .claims import NONE, Longs, is_changed, joined, where
 from .facts import NOBODY, Facts, Form
 from .launches import launches
 from .times import NEVER
@@ -91,39 +88,36 @@ class Runs:
         self.starts: Longs = np.array([begin for begin, _ in begun], np.int64)
         self._codes, self._before, self._facts = codes, before, facts
         begins = self.starts.tolist()
-        self._runs = [
+        self.all = [
             LedgerRun(*each, behind)
             for each, behind in zip([(-NEVER, set()), *begun], [*begins, NEVER], strict=True)
         ]
         for end in sorted(zip(ends.time.tolist(), ends.number.tolist(), ends.who.tolist(), strict=True)):
             is_first = not before and begins[:1] == [end[0]]  # else one of that time is of the run before
-            self._runs[1 if is_first else bisect_left(begins, end[0])].ends.append(end)
+            self.all[1 if is_first else bisect_left(begins, end[0])].ends.append(end)
         for time in facts.of(Form.HALTED).time.tolist():
-            self._runs[bisect_right(begins, time)].is_halted = True
+            self.all[bisect_right(begins, time)].is_halted = True
         marks = facts.of(Form.MARKED)
         for mark in sorted(zip(marks.time.tolist(), marks.number.tolist(), strict=True)):
-            self._runs[bisect_right(begins, mark[0])].marks.append(mark)
+            self.all[bisect_right(begins, mark[0])].marks.append(mark)
         self._add_times()
 
     def _add_times(self) -> None:
-        first, last = np.full(len(self._runs), NEVER), np.full(len(self._runs), -NEVER)
+        first, last = np.full(len(self.all), NEVER), np.full(len(self.all), -NEVER)
         for steps in self._steps:
             run = self.of(steps.time)
             begins = np.flatnonzero(is_changed(steps.who, run))
             np.minimum.at(first, run[begins], steps.time[begins])
         self._words = LatestTimes(*self.spoken(NEVER))
         np.maximum.at(last, self._words.run, self._words.time)
-        for at, each in enumerate(self._runs):
+        for at, each in enumerate(self.all):
             each.first_step, each.last_word = int(first[at]), int(last[at])
-        ends = [(at, who, time) for at, run in enumerate(self._runs) for time, _, who in run.ends]
+        ends = [(at, who, time) for at, run in enumerate(self.all) for time, _, who in run.ends]
         run, who, time = np.array(ends, np.int64).reshape(-1, 3).T
         self._ends, self._any_end = LatestTimes(who, run, time), LatestTimes(np.zeros_like(run), run, time)
 
     def __len__(self) -> int:
         return self._before + len(self.starts)
-
-    def __getitem__(self, run: int) -> LedgerRun:
-        return self._runs[run]
 
     def of(self, times: Longs) -> Longs:
         """Return in which run each of `times` lies."""
@@ -172,15 +166,10 @@ class Runs:
         ended = np.where(ended > -NEVER, ended, self._any_end.of(np.zeros_like(run), run))
         return np.maximum(self._words.of(who, run), ended)
 
-    def silences(self) -> Spans:
-        """Return from the last word of each run to the next one's begin."""
-        times = [(run.last_word, run.behind) for run in self._runs]
-        return Spans(*np.array(times, np.int64).T)
-
     @property
     def is_over(self) -> bool:
         """Whether the last run said that it ended, and the job does not wait for another one."""
-        run, queued = self._runs[-1], self._codes[buckets.QUEUE_WAIT]
+        run, queued = self.all[-1], self._codes[buckets.QUEUE_WAIT]
         return run.has_ended and not any(
             time >= run.ends[-1][0] and code == queued for time, code in run.marks
         )
@@ -188,7 +177,7 @@ class Runs:
     def background(self) -> tuple[Longs, Longs]:
         """Return from when on the unclaimed time is what code: times and codes, oldest first."""
         made: list[tuple[int, int]] = []
-        for at in range(len(self._runs)):
+        for at in range(len(self.all)):
             for time, code in self._background_of(at):
                 if made and time <= made[-1][0]:
                     made[-1] = made[-1][0], code
@@ -198,7 +187,7 @@ class Runs:
         return times, codes
 
     def _background_of(self, at: int) -> Iterator[tuple[int, int]]:
-        run, codes = self._runs[at], self._codes
+        run, codes = self.all[at], self._codes
         queue_wait, recovery = codes[buckets.QUEUE_WAIT], codes[buckets.RECOVERY]
         has_stepped = run.first_step < NEVER
         yield run.begin, codes[buckets.STARTUP]

@@ -1,7 +1,4 @@
-"""What writers say of steps: what a start stands for, and how far apart the clocks are that it was told by.
-
-A step lasts until the next one of its writer.
-"""
+"""What the starts of steps stand for, and how far apart the clocks are that told of them."""
 
 from collections.abc import Sequence
 
@@ -29,9 +26,8 @@ def step_claims(
 ) -> tuple[StepClaims, Doubts, Longs]:
     """Return what the starts of steps stand for, those in doubt, and their indices.
 
-    `is_last` says which are the last of their run and writer: they last until `closing`. Steps may be sparse:
-    one that is followed by number n + 10 stands for ten, and the last one of a run is compared with the
-    others as if it were one like the one before.
+    `is_last` says which are the last of their run and writer: they last until `closing`, and are compared
+    with the others as if they stood for as many steps as the one before.
     """
     end, covers = np.append(time[1:], time[:1]), np.ones_like(number)
     covers[:-1] = np.maximum(1, number[1:] - number[:-1])
@@ -50,15 +46,15 @@ def step_claims(
     found, usual = map(np.concatenate, zip(*parts, strict=True))
     limit = np.rint(usual * sparse[found]).astype(np.int64)
     made = StepClaims(time, end, number, covers)
-    doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64))
+    doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64), np.zeros_like(found))
     return made, doubts, found
 
 
 def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> tuple[Longs, Doubles]:
-    """Return the chosen steps that last out of all proportion, and what one usually lasts there.
+    """Return the chosen steps that last out of all proportion, and the median of up to four on either side.
 
-    That is the median of up to four steps on either side in the same run and of the same writer, but for its
-    last one, whose end is not known. Of a run's first step, which compiles, it is that of the next four.
+    Of the same run and writer, without its last one, whose end is not known; of a run's first step the next
+    four.
     """
     known = np.where(is_last, np.inf, rate)
     padded = np.concatenate([np.full(_AROUND, np.inf), known, np.full(_AROUND, np.inf)])
@@ -91,9 +87,8 @@ def last_steps(writers: int, most: int = SKEW_STEPS) -> int:
 def skew(tables: Sequence[Facts], since: int, most: int) -> int:
     """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
 
-    Each writer is held against the median time at which a step began as all who reported it say; the
-    median over the last 64 steps is how far its clock is from theirs. Who reported none of these is left out.
-    Of who reported both `tables`, starts of steps count, and not steps with both ends.
+    Each writer's clock is off by the median, over the last 64 steps, of its distance from the median begin of
+    a step. Of who reported both `tables`, starts count.
     """
     if not _are_two(np.concatenate([each.who for each in tables])):
         return 0

@@ -66,9 +66,7 @@ class Timeline:
     def steps_made(self, time: int) -> int:
         """Return how many of the steps that count were made from the begin to a time, in millionths.
 
-        Of a step that ends later it is its share of time. Where several ranks report steps at the same
-        moment, the mean of their rates counts there. One that only begins at the last moment of the account
-        counts as well; any other one that took no time does not.
+        A share of one that ends later; where several ranks report steps at once, the mean of their rates.
         """
         made = sum(each.between(self.begin, time) for each in self._made)
         made += float(self._at_once.steps[self._at_once.end <= time].sum())
@@ -87,7 +85,7 @@ class Timeline:
     def _painted(
         self,
         claims: dict[int, Spans],
-        groups: "_Groups",
+        groups: Doubts,
         background: tuple[Longs, Longs],
         weakest_first: list[int],
     ) -> dict[int, Spans]:
@@ -141,35 +139,22 @@ def _mean_rates(steps: StepClaims, points: Longs) -> npt.NDArray[np.float64]:
     return np.where(under_way > 0, rates / np.maximum(under_way, 1), 0.0)[:-1]
 
 
-class _Groups(NamedTuple):
-    """Doubts that overlap, taken together."""
-
-    start: Longs
-    end: Longs
-    steps: Longs
-    limit: Longs
-    first: Longs
-    wasted: Longs
-
-
-def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> _Groups:
+def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> Doubts:
+    """Return doubts that overlap as one, and whether they are wasted."""
     wasted = attempts.are_wasted(doubts.start, doubts.number).astype(np.int64)
     start, end = (np.clip(each, *span) for each in (doubts.start, doubts.end))
-    each = _Groups(start, end, doubts.steps, doubts.limit, doubts.first, wasted)
+    each = doubts._replace(start=start, end=end, wasted=wasted)
     each = where(each, end > start)
     if len(each.start) < 2:  # noqa: PLR2004 - one overlaps with none
         return each
     each = where(each, np.argsort(each.start, kind="stable"))
     begins = np.flatnonzero(np.append(True, each.start[1:] >= np.maximum.accumulate(each.end)[:-1]))
-    end, steps, limit, first = (np.maximum.reduceat(column, begins) for column in each[1:5])
-    return _Groups(each.start[begins], end, steps, limit, first, np.minimum.reduceat(each.wasted, begins))
+    greatest = Doubts(*(np.maximum.reduceat(column, begins) for column in each))
+    return greatest._replace(start=each.start[begins], wasted=np.minimum.reduceat(each.wasted, begins))
 
 
-def _resolved(groups: _Groups, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
-    """Return what is left of doubts by bucket: a step as far as it can be one, and else what it must be.
-
-    Then the pieces of steps that count, and those of them that take no time.
-    """
+def _resolved(groups: Doubts, left: Spans) -> tuple[dict[str, Spans], StepClaims, StepClaims]:
+    """Return what is left of doubts by bucket, pieces of steps that count, and those that take no time."""
     group = np.searchsorted(groups.start, left.start, side="right") - 1
     length = left.end - left.start
     whole = np.zeros(len(groups.start), np.int64)

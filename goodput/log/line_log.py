@@ -30,10 +30,8 @@ def absolute(path: Path) -> Path:
 class LineFile:
     """Appends lines to the file at `path`, made with the first; its directory only if `makes_directory`.
 
-    Every write is one ``write(2)`` of whole lines with O_APPEND: those of several processes of one machine do
-    not mix. A line that was written in part, or that a killed process left, is ended, and ours written anew:
-    it cannot be cut off, for another process may have appended behind it. Readers pass over empty lines: one
-    comes of opening the file just when another process has written a part of its line.
+    Every write is one ``write(2)`` of whole lines with O_APPEND: processes of one machine do not mix. A torn
+    line is ended, and ours written anew. Readers pass over empty lines.
     """
 
     def __init__(self, path: Path, *, makes_directory: bool = False) -> None:
@@ -74,8 +72,7 @@ class LineFile:
 def append_whole(path: Path, piece: bytes, *, as_lines: bool = False) -> None:
     """Append all of `piece` to `path`, or nothing that stays: for a file with one writer. Raises OSError.
 
-    What others appended behind it all the same stays. The directory is made if it is not there. With
-    `as_lines`, a line that somebody else left torn is ended first.
+    The directory is made if needed. With `as_lines`, a line that somebody else left torn is ended first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b", buffering=0) as file:

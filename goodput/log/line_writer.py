@@ -38,9 +38,8 @@ class LineWriter:
 
     Nothing blocks or raises. At most `limit` lines wait, for the thread and for the file, which is tried
     again every second; what is lost beyond that is counted in :attr:`lost`. A killed process loses what was
-    handed over in the last `gather_s` seconds, and what the file could not take. A forked child writes its
-    own lines, and none of its parent's. Where a file system hangs, whoever waits for a flush or for the end
-    waits from when the first one began to: a second for each of them would add up.
+    handed over in the last `gather_s` seconds. A forked child writes its own lines, and none of its
+    parent's. Where a file system hangs, whoever waits does so from when the first one began to.
     """
 
     _what: ClassVar[str] = "lines"
@@ -87,7 +86,8 @@ class LineWriter:
 
     def put(self, item: bytes | msgspec.Struct) -> bool:
         """Hand over a line with its end, or an event; return whether it found a place."""
-        if self._is_closed or len(self._items) + len(self._lines) >= self._limit:
+        # in this order: what the thread moves meanwhile must not count twice
+        if self._is_closed or len(self._lines) + len(self._items) >= self._limit:
             self.lose()
             return False
         self._items.append(item)
@@ -233,10 +233,7 @@ _sharing = threading.RLock()  # a finalizer may come at any time
 
 
 def shared_writer(path: Path) -> LineWriter:
-    """Return this process's writer of the file at `path`; every call needs one of :func:`release`.
-
-    One for all, so that lines are in the file in the order in which the process handed them over.
-    """
+    """Return the process's one writer of a file; every call needs one of :func:`release`."""
     with _sharing:
         writer = _shared.setdefault(path, LineWriter(path, makes_directory=True))
         writer.users += 1

@@ -1,8 +1,7 @@
-"""Scalars for TensorBoard, as an event file.
+"""Scalars for TensorBoard, as an event file: tensorboardX encodes, the file is written here.
 
-tensorboardX encodes; the file is written here. Its ``SummaryWriter`` hands everything to a thread that ends
-at the first error, and whoever adds a scalar then waits for it for ever; its ``EventsWriter`` leaves half a
-record on a full disk, and calls fsync at each flush.
+Its ``SummaryWriter`` waits for ever behind an error, its ``EventsWriter`` leaves half a record on a full
+disk.
 """
 
 import os
@@ -19,11 +18,10 @@ _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
 
 class TensorBoard:
-    """An event file of this process in `directory`, begun with the first scalar that is flushed.
+    """An event file of this process in `directory`, with the methods of tensorboardX's ``SummaryWriter``.
 
-    `add_scalar` and `flush` are those of tensorboardX's ``SummaryWriter``. A flush that fails has written
-    nothing, and what it would have written has to be added anew: the next one goes on in the same file. One
-    thread at a time may use it. Raises ImportError without tensorboardX.
+    A flush that fails has written nothing: add it anew. One thread at a time. Raises ImportError without
+    tensorboardX.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -41,10 +39,7 @@ class TensorBoard:
         walltime: float | None = None,
         display_name: str = "",
     ) -> None:
-        """Add one number at `global_step`; `walltime` is in epoch seconds, by default it is now.
-
-        `display_name` is what the plot is called where `tag`, which may not have every character, is not.
-        """
+        """Add one number, by default of now; `display_name` may have every character, `tag` not."""
         event = self._event(wall_time=_now_s() if walltime is None else walltime, step=global_step)
         added = event.summary.value.add(tag=_NOT_IN_A_TAG.sub("_", tag), simple_value=scalar_value)
         if display_name:

@@ -1,21 +1,14 @@
 """What logs say of a job's time: lines in, events and problems out, whoever wrote them.
 
-Three kinds of JSON entries are understood, one a line or all in one array, mixed in any way, as they are or
-within the `jsonPayload` of exported cloud log entries:
-
-- our own event log: an event of :mod:`scrtune.goodput.events` with its `type`, and perhaps `job_name`;
-- what ml-goodput-measurement's recorder logs (``step_count``, ``step_start_time``, ...), with the checkpoint
-  statistics that Orbax logs beside it (:mod:`.ml_goodput`);
-- what the resiliency library logs (:mod:`.resiliency`).
-
-What most lines are is decoded block by block straight into columns (in our own log that is steps and borders
-of intervals, in ml-goodput-measurement's steps and data loading), all else line by line. Nothing here raises
-because of what a log says: what cannot be read is counted, and reported with its line.
-`docs/goodput-logs.md` has examples.
+Our own events, entries of ml-goodput-measurement's recorder (:mod:`.ml_goodput`) and of the resiliency
+library (:mod:`.resiliency`) may be mixed. What most lines are is decoded block by block straight into
+columns, all else line by line. Nothing here raises because of what a log says: what cannot be read is
+counted, and reported with its line. `docs/goodput-logs.md` has examples.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from operator import attrgetter, gt
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -77,15 +70,6 @@ class _Entry(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     data_loading_end_time: _Time = UNSET
 
 
-class _Block(msgspec.Struct):
-    """What lines in `form` say: `events` by job, of so many `entries`, and the indices of `other` lines."""
-
-    form: str
-    events: dict[str, JobEvents]
-    entries: int
-    other: Sequence[int]
-
-
 _events: msgspec.json.Decoder[_Event] = msgspec.json.Decoder(_Event)
 _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
@@ -113,10 +97,9 @@ class JobLog(msgspec.Struct, kw_only=True):
         self.launcher += other.launcher
 
     def drop_repeated(self) -> int:
-        """Keep each entry once: a journal has what the recorder's log has. Return how many came again."""
-        entries = len(self.launcher)
-        self.launcher = list(dict.fromkeys(self.launcher))
-        return entries - len(self.launcher) + self.events.drop_repeated()
+        """Keep each entry once; return how many came again, as of a journal beside the recorder's log."""
+        before, self.launcher = len(self.launcher), list(dict.fromkeys(self.launcher))
+        return before - len(self.launcher) + self.events.drop_repeated()
 
     def timeline(self) -> JobEvents:
         """Return all of it as events for a ledger; what a job says itself, its launcher need not."""
@@ -130,9 +113,8 @@ class JobLog(msgspec.Struct, kw_only=True):
 class Log:
     """Takes entries in. `jobs` has what they said by job name; without a name it is the empty one.
 
-    `garbage` counts what is no entry of any kind, or beyond the `bulks` of its job; the first hundred of it
-    are in `problems`. `forms` counts the entries of each kind, `ignored` those that are not about time,
-    `lost` the events that their writer says it had to drop.
+    `garbage` counts what is no entry, or beyond the `bulks` of its job, `ignored` what is not about time,
+    `lost` the events that their writer had to drop.
     """
 
     def __init__(self, bulks: Mapping[str, Bulk] | None = None) -> None:
@@ -149,11 +131,9 @@ class Log:
         """Take whole lines in, on from those before; an array that has an entry on each is read as well."""
         text = text.removesuffix(b"\n")
         count = text.count(b"\n") + 1
-        try:
-            block = _block_of(text, count)
-            left = block.other if self._take(block) else range(count)
-        except (TypeError, ValueError):
-            left = range(count)
+        left: Sequence[int] = range(count)
+        with suppress(TypeError, ValueError):  # where not all fits into columns
+            left = self._take(text, count)
         lines = text.split(b"\n") if left else []
         for index in left:
             self._line(lines[index], self._lines + index + 1)
@@ -169,20 +149,29 @@ class Log:
         for begin in range(0, len(entries), _PIECE):
             self.lines(b"\n".join(bytes(entry).replace(b"\n", b" ") for entry in entries[begin:][:_PIECE]))
 
-    def _take(self, block: _Block) -> bool:
-        """Take the events of a block in, unless one of them cannot be."""
-        for name, events in block.events.items():
-            if (bulk := self._bulks.get(name)) is not None:
-                times_s = events.times_s()
-                if times_s.min() < bulk[0] or times_s.max() > bulk[1]:
-                    return False
-        if len(self.jobs.keys() | block.events) > MAX_JOBS:
-            return False
-        for name, events in block.events.items():
+    def _take(self, text: bytes, count: int) -> Sequence[int]:
+        """Take all of `count` lines in that are usual; return the indices of the others.
+
+        Raises TypeError or ValueError, and takes nothing in, if any of their events cannot be.
+        """
+        jobs: _Jobs = defaultdict(JobEvents)
+        if b'"type"' in text[:_HEAD_BYTES]:
+            form, (own, other) = "scrtune", _decoded(text, count, _events)
+            _add_events(jobs, own)
+        else:
+            form, (entries, other) = "ml-goodput-measurement", _decoded(text, count, _entries)
+            _add_entries(jobs, entries)
+        for name in jobs.keys() & self._bulks.keys():
+            times_s, (low_s, high_s) = jobs[name].times_s(), self._bulks[name]
+            if times_s.min() < low_s or times_s.max() > high_s:
+                raise ValueError("far from the others")
+        if len(self.jobs.keys() | jobs) > MAX_JOBS:
+            raise ValueError("too many jobs")
+        for name, events in jobs.items():
             self._job(name).events.update(events)
-        if block.entries:
-            self.forms[block.form] += block.entries
-        return True
+        if count > len(other):
+            self.forms[form] += count - len(other)
+        return other
 
     def _line(self, line: bytes, number: int) -> None:
         text = line.strip()
@@ -220,11 +209,8 @@ class Log:
                 raise NotUnderstoodError(f"{far} is more than a year from the bulk of the job's log")
         log = self._job(job)
         self.forms[form] += 1
-        for event in events:
-            if isinstance(event, LauncherEvent):
-                log.launcher.append(event)
-            else:
-                log.events.add(event)
+        log.launcher += (event for event in events if isinstance(event, LauncherEvent))
+        log.events.extend(event for event in events if not isinstance(event, LauncherEvent))
 
     def _job(self, name: str) -> JobLog:
         if name not in self.jobs:
@@ -235,11 +221,7 @@ class Log:
 
 
 def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
-    """Return where the times of a job may lie that these logs cover; None if all of them do.
-
-    Of a log nobody knows when it was read: a clock that was not set, or a damaged line, shows only beside the
-    rest. One entry with the time 0 would make an account of half a century.
-    """
+    """Return where the times of a job may lie, or None: a wrong clock shows only beside the rest."""
     import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
 
     parts = list(parts)
@@ -287,26 +269,12 @@ def _entry_of(text: bytes) -> dict[str, object]:
     return payload
 
 
-def _block_of(text: bytes, count: int) -> _Block:
-    """Return what `count` lines say. Raises TypeError or ValueError where not all fits into columns."""
-    jobs: _Jobs = defaultdict(JobEvents)
-    if b'"type"' in text[:_HEAD_BYTES]:
-        events, other = _decoded(text, count, _events)
-        _add_events(jobs, events)
-        return _Block("scrtune", jobs, len(events), other)
-    entries, other = _decoded(text, count, _entries)
-    _add_entries(jobs, entries)
-    return _Block("ml-goodput-measurement", jobs, len(entries), other)
-
-
 def _decoded(text: bytes, count: int, decoder: msgspec.json.Decoder[_T]) -> tuple[list[_T], Sequence[int]]:
     """Return the lines as objects, and the indices of those that are none."""
-    try:
+    with suppress(*NO_JSON):  # if not all of them: one after the other
         lines = decoder.decode_lines(text)
         if len(lines) == count:
             return lines, ()
-    except NO_JSON:
-        pass  # not all of them: one after the other
     lines, other = [], []
     for index, line in enumerate(text.split(b"\n")):
         try:

@@ -1,19 +1,7 @@
 """A launcher's log (:mod:`.resiliency`) for a ledger: runs, and the steps that lie between its checkpoints.
 
-The log has no steps, and no word on how long a load or a save takes, so its time is taken as follows:
-
-- Launchers of several nodes that start one behind the other are one run, from the first of them on, though
-  others of the run before may end between them; one that starts again has begun another.
-- From a run's start to its load of a step beyond 0 a checkpoint is read: the library's primer calls that
-  *Checkpoint Loading*. A load of step 0 reads nothing: that is the run's start-up.
-- Between a load or save and the next save lie the steps between their numbers.
-- What a run did behind its last save, when another run follows or when it loads again, is lost. What the last
-  run of all did behind its last save led to nothing that the log knows of: it is no step.
-- A run that a launcher ended, and that another one follows, did not end by itself, unless the user ended it:
-  there is no exit code, and the primer calls that pause the job's restart.
-- The end of a run that another one follows is estimated where nobody recorded it. It was before the next
-  start, and before the next save was due, by the median time between the run's checkpoints (else the job's):
-  the middle of that is taken, so that what was lost lies between nothing and twice the estimate.
+The log has no steps, and no word on how long a load or a save takes; `docs/goodput-logs.md` ("The resiliency
+library") says how its time is taken, and how the end of a run is estimated that nobody recorded.
 """
 
 from bisect import bisect_left
@@ -25,17 +13,7 @@ from statistics import median
 
 import msgspec
 
-from ..events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
-    JobEnded,
-    JobQueued,
-    JobStarted,
-    OutputCompleted,
-    StepStarted,
-)
+from .. import events as ev
 from ..job_events import JobEvents
 from ..validation import span
 from .resiliency import (
@@ -55,10 +33,7 @@ _SAVE = "checkpoint_save"
 
 
 class EstimatedLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """The work since their last checkpoints that `runs` runs lost whose ends nobody recorded.
-
-    The estimate is `lost_s` in all; it was between 0 and `most_s`.
-    """
+    """The work, `lost_s` (0 to `most_s`), that `runs` lost whose ends nobody recorded."""
 
     runs: int
     lost_s: float
@@ -90,6 +65,12 @@ class _LauncherRun:
         """The exit code that it must have had if another one follows."""
         return None if self.by_user else 1
 
+    def frame(self) -> list[ev.GoodputEvent]:
+        """Its start, if that was recorded."""
+        if self.start_s is None:
+            return []
+        return [ev.JobStarted(time_s=self.start_s, nodes=max(1, len(self.ranks)))]
+
     def attempts(self) -> list[list[LauncherEvent]]:
         """Its checkpoints, apart at each load."""
         attempts: list[list[LauncherEvent]] = []
@@ -106,7 +87,7 @@ class _LauncherRun:
         ]
 
 
-def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
+def as_goodput_events(events: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
     """Return the log as events for a ledger, by their times; the module says how it is taken."""
     listed = sorted(events, key=order)
     made = _queued(listed)
@@ -114,41 +95,38 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     for number, run in enumerate(runs):
         following = runs[number + 1 :]
         work = _work(run, following) if following or not run.checkpoints else _last_work(run)
-        made += [*_frame(run), *_saves(run), *_restores(run), *work]
+        made += [*run.frame(), *_saves(run), *_restores(run), *work]
     for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
-        made += [Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
+        made += [ev.Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
     return sorted(made, key=lambda event: span(event)[1])
 
 
-def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[GoodputEvent]:
+def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
     """Return what a launcher's log adds to the `events` that a job records itself.
 
     Where these have neither runs nor steps, all of it; else starts, ends and saves, each if the job records
-    none. How the job's time was spent it knows better than its launcher.
+    none.
     """
     recorded = {type(event) for event in events.others}
-    if not (events.step_starts or events.whole_steps or JobStarted in recorded):
+    if not (events.step_starts or events.whole_steps or ev.JobStarted in recorded):
         return as_goodput_events(launcher)
     listed = sorted(launcher, key=order)
     made = _queued(listed)
     runs = _runs(listed)
     for run in runs:
-        made += _frame(run)
+        made += run.frame()
         if run.ended_s is not None and not run.is_estimated:
             code = run.exit_code if run is not runs[-1] else None
-            made.append(JobEnded(time_s=run.ended_s, exit_code=code))
+            made.append(ev.JobEnded(time_s=run.ended_s, exit_code=code))
     made = [event for event in made if type(event) not in recorded]
-    kinds = {event.kind for event in events.others if isinstance(event, Interval)}
-    if OutputCompleted not in recorded and _SAVE not in kinds.union(kind for kind, _, _ in events.borders):
+    kinds = {event.kind for event in events.others if isinstance(event, ev.Interval)}
+    if ev.OutputCompleted not in recorded and _SAVE not in kinds.union(kind for kind, _, _ in events.borders):
         made += [save for run in runs for save in _saves(run)]
     return sorted(made, key=lambda event: span(event)[1])
 
 
 def with_real_end(events: JobEvents, launcher: Sequence[LauncherEvent]) -> JobEvents:
-    """Return `events` with the ends that a launcher recorded, for rules by which a job's time ends there.
-
-    For a ledger the last run ends with its last save (:func:`as_goodput_events`), and the job with the log.
-    """
+    """Return `events` with the ends that a launcher recorded: for a ledger runs end with their last save."""
     if not launcher:
         return events
     made = JobEvents()
@@ -156,18 +134,20 @@ def with_real_end(events: JobEvents, launcher: Sequence[LauncherEvent]) -> JobEv
     made.others = [event for event in events.others if not is_estimated(event)]
     runs = _runs(sorted(launcher, key=order))
     if runs and runs[-1].ended_s is not None:
-        made.add(JobEnded(time_s=runs[-1].ended_s))
+        made.add(ev.JobEnded(time_s=runs[-1].ended_s))
     return made
 
 
-def is_estimated(event: GoodputEvent) -> bool:
+def is_estimated(event: ev.GoodputEvent) -> bool:
     """Return whether `event` is the end of a run that nobody recorded."""
-    return isinstance(event, JobEnded) and event.writer == ESTIMATED
+    return isinstance(event, ev.JobEnded) and event.writer == ESTIMATED
 
 
 def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
     """Return what of a launcher's log is estimated, or None."""
-    ends_s = [event.time_s for event in events.others if isinstance(event, JobEnded) and is_estimated(event)]
+    ends_s = [
+        event.time_s for event in events.others if isinstance(event, ev.JobEnded) and is_estimated(event)
+    ]
     if not ends_s:
         return None
     saved_s = sorted(events.step_starts[""].times_s)
@@ -175,8 +155,8 @@ def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
     return EstimatedLoss(runs=len(ends_s), lost_s=lost_s, most_s=2 * lost_s)
 
 
-def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
-    return [JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
+def _queued(listed: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
+    return [ev.JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
 
 
 def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
@@ -217,60 +197,55 @@ def _estimate_ends(runs: Sequence[_LauncherRun]) -> None:
             run.is_estimated = True
 
 
-def _frame(run: _LauncherRun) -> Iterator[GoodputEvent]:
-    if run.start_s is not None:
-        yield JobStarted(time_s=run.start_s, nodes=max(1, len(run.ranks)))
-
-
-def _saves(run: _LauncherRun) -> Iterator[GoodputEvent]:
+def _saves(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
     """Yield that they were; how long they took is not known."""
     for event in run.checkpoints:
         if event.kind == CHECKPOINT_SAVED:
-            yield Interval(kind=_SAVE, start_s=event.time_s, end_s=event.time_s)
+            yield ev.Interval(kind=_SAVE, start_s=event.time_s, end_s=event.time_s)
 
 
-def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
+def _restores(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
     """Yield where the run reads a checkpoint; within it the log does not part the time from what is lost."""
     for number, attempt in enumerate(run.attempts()):
         loaded = attempt[0]
         if loaded.kind != CHECKPOINT_LOADED or (number == 0 and (loaded.step <= 0 or run.start_s is None)):
             continue
         start_s = run.start_s if number == 0 and run.start_s is not None else loaded.time_s
-        yield Interval(kind="checkpoint_restore", start_s=start_s, end_s=loaded.time_s)
+        yield ev.Interval(kind="checkpoint_restore", start_s=start_s, end_s=loaded.time_s)
 
 
-def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[GoodputEvent]:
+def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[ev.GoodputEvent]:
     """Yield the steps of a run that others follow, or that has no checkpoint, and its end."""
-    yield from (StepStarted(step=event.step, time_s=event.time_s) for event in run.checkpoints)
+    yield from (ev.StepStarted(step=event.step, time_s=event.time_s) for event in run.checkpoints)
     if run.ended_s is None:
         return
     if run.checkpoints and not _is_computed_again(run.checkpoints[-1].step, following):
         # what was made from there on is lost, though no run has made it again yet
-        yield Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
-        yield StepStarted(step=run.checkpoints[-1].step, time_s=run.ended_s)
+        yield ev.Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
+        yield ev.StepStarted(step=run.checkpoints[-1].step, time_s=run.ended_s)
     code, writer = run.exit_code if following else None, ""
     if run.is_estimated:
         writer = ESTIMATED
     elif code and len(run.ranks) > 1 and run.ended_first is not None:
         writer = f"node {run.ended_first}"
-    yield JobEnded(time_s=run.ended_s, exit_code=code, writer=writer)
+    yield ev.JobEnded(time_s=run.ended_s, exit_code=code, writer=writer)
 
 
-def _last_work(run: _LauncherRun) -> Iterator[GoodputEvent]:
+def _last_work(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
     """Yield the steps of the last run of all, which has checkpoints, up to the last that made progress."""
     last = run.attempts()[-1]
     kept = _advancing(last)
     for event in (*run.checkpoints[: -len(last)], *kept[:-1]):
-        yield StepStarted(step=event.step, time_s=event.time_s)
+        yield ev.StepStarted(step=event.step, time_s=event.time_s)
     last_s = kept[-1].time_s
     if len(kept) > 1:  # the step that the last checkpoint ended takes as long as all since the one before
         step_s = (last_s - kept[-2].time_s) / (kept[-1].step - kept[-2].step)
-        yield StepStarted(step=kept[-1].step - 1, time_s=last_s - step_s)
+        yield ev.StepStarted(step=kept[-1].step - 1, time_s=last_s - step_s)
     if run.ended_s is not None:  # for a ledger the work ends here, and the job with its last event
-        yield JobEnded(time_s=last_s)
+        yield ev.JobEnded(time_s=last_s)
     else:  # it may still run: this says only that it had come so far
-        yield IntervalStarted(kind=_SAVE, time_s=last_s)
-        yield IntervalEnded(kind=_SAVE, time_s=last_s)
+        yield ev.IntervalStarted(kind=_SAVE, time_s=last_s)
+        yield ev.IntervalEnded(kind=_SAVE, time_s=last_s)
 
 
 def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:

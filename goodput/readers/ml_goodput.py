@@ -1,21 +1,9 @@
-"""What the entries of ml-goodput-measurement's recorder, and of Orbax beside it, say as goodput events.
-
-An entry is a flat JSON object; the key that holds a time says what happened then.
-"""
+"""What the entries of ml-goodput-measurement's recorder, and of Orbax beside it, say as goodput events."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ..events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
-    JobEnded,
-    JobStarted,
-    SlicesObserved,
-    StepStarted,
-)
+from .. import events as ev
 from ..validation import LARGEST_INTEGER, LARGEST_S
 
 Entry: TypeAlias = Mapping[str, object]
@@ -37,7 +25,7 @@ class NotUnderstoodError(ValueError):
     """An entry that cannot be used; the text says why."""
 
 
-def recorder_events(entry: Entry) -> list[GoodputEvent]:
+def recorder_events(entry: Entry) -> list[ev.GoodputEvent]:
     """Return the events in an entry of the recorder, or of Orbax. Raises NotUnderstoodError."""
     events = [read(entry, key) for key in entry if (read := _READERS.get(key)) is not None]
     kind = entry.get("event_type")
@@ -49,10 +37,7 @@ def recorder_events(entry: Entry) -> list[GoodputEvent]:
 
 
 def elastic_wait_kind(event_type: object) -> str:
-    """Return the kind of interval that a wait is: for more slices (``scale_up`` in its type), else for fewer.
-
-    ml-goodput-measurement documents ``scale_up`` and ``slice_down``, and counts any other type as the latter.
-    """
+    """Return the kind of a wait: as in the peer, whatever is no ``scale_up`` is for fewer slices."""
     is_scale_up = isinstance(event_type, str) and "scale_up" in event_type.lower()
     return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
 
@@ -72,10 +57,7 @@ def seconds_of(entry: Entry, key: str) -> float:
 
 
 def integer_of(entry: Entry, key: str) -> int:
-    """Return the integer that `key` holds, also of 5.0, which clouds make of 5; 0 of null, or of nothing.
-
-    Raises NotUnderstoodError.
-    """
+    """Return the integer that `key` holds, also of 5.0; 0 of null, or nothing. Raises NotUnderstoodError."""
     value = entry.get(key)
     if value is None:
         return 0
@@ -86,9 +68,9 @@ def integer_of(entry: Entry, key: str) -> int:
     raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
 
 
-def _border(entry: Entry, key: str) -> GoodputEvent:
+def _border(entry: Entry, key: str) -> ev.GoodputEvent:
     """Return the start or end of an interval, with the name that the entry has for it."""
-    event = IntervalStarted if key.endswith("_start_time") else IntervalEnded
+    event = ev.IntervalStarted if key.endswith("_start_time") else ev.IntervalEnded
     time_s = seconds_of(entry, key)
     if key.startswith("custom_"):
         name = str(entry.get("custom_badput_event_type", "unknown")).upper()
@@ -99,7 +81,7 @@ def _border(entry: Entry, key: str) -> GoodputEvent:
     return event(kind=_PLAIN[key.rpartition("_")[0].rpartition("_")[0]], time_s=time_s)
 
 
-def _checkpoint(entry: Entry, kind: str, key: str) -> Interval:
+def _checkpoint(entry: Entry, kind: str, key: str) -> ev.Interval:
     """Return what blocked in Orbax's checkpoint manager. Raises NotUnderstoodError if it does not say."""
     start, seconds = f"{key}_start_time", f"{key}_duration_secs"
     if entry.get(start) is None or entry.get(seconds) is None:
@@ -109,16 +91,16 @@ def _checkpoint(entry: Entry, kind: str, key: str) -> Interval:
         raise NotUnderstoodError(f"{seconds} is negative")
     has_step = entry.get("step") is not None
     name = checkpoint_name(integer_of(entry, "step"), entry.get("directory")) if has_step else ""
-    return Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
+    return ev.Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
 
 
-_READERS: dict[str, Callable[[Entry, str], GoodputEvent]] = {
-    "step_start_time": lambda entry, key: StepStarted(
+_READERS: dict[str, Callable[[Entry, str], ev.GoodputEvent]] = {
+    "step_start_time": lambda entry, key: ev.StepStarted(
         step=integer_of(entry, "step_count"), time_s=seconds_of(entry, key)
     ),
-    "job_start_time": lambda entry, key: JobStarted(time_s=seconds_of(entry, key)),
-    "job_end_time": lambda entry, key: JobEnded(time_s=seconds_of(entry, key)),
-    "elastic_slice_counts_timestamp": lambda entry, key: SlicesObserved(
+    "job_start_time": lambda entry, key: ev.JobStarted(time_s=seconds_of(entry, key)),
+    "job_end_time": lambda entry, key: ev.JobEnded(time_s=seconds_of(entry, key)),
+    "elastic_slice_counts_timestamp": lambda entry, key: ev.SlicesObserved(
         time_s=seconds_of(entry, key),
         active=integer_of(entry, "active_slices"),
         total=integer_of(entry, "total_slices"),

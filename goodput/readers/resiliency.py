@@ -13,20 +13,13 @@ from math import floor, log10
 
 import msgspec
 
-USER_SCHEDULED = "user_scheduled"
-JOB_STARTED = "job_started"
-CHECKPOINT_LOADED = "checkpoint_loaded"
-CHECKPOINT_SAVED = "checkpoint_saved"
-USER_TERMINATED = "user_terminated"
-JOB_TERMINATED = "job_terminated"
-
 KINDS = (
-    USER_SCHEDULED,
-    JOB_STARTED,
-    CHECKPOINT_LOADED,
-    CHECKPOINT_SAVED,
-    USER_TERMINATED,
-    JOB_TERMINATED,
+    USER_SCHEDULED := "user_scheduled",
+    JOB_STARTED := "job_started",
+    CHECKPOINT_LOADED := "checkpoint_loaded",
+    CHECKPOINT_SAVED := "checkpoint_saved",
+    USER_TERMINATED := "user_terminated",
+    JOB_TERMINATED := "job_terminated",
 )
 """The kinds of events, in the order that those of the same time have."""
 
@@ -36,10 +29,7 @@ _US = 1_000_000
 
 
 class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the library's log. `time_us` is whole microseconds since the epoch, as it was written.
-
-    `step` is that of a checkpoint, `node_rank` the node that a launcher spoke for.
-    """
+    """One line of the library's log: microseconds since the epoch, a checkpoint's step, a launcher's node."""
 
     kind: str
     time_us: int
@@ -53,10 +43,7 @@ class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since.
-
-    `checkpoints_loaded` is None where no load was recorded, not even of step 0.
-    """
+    """What the library says of a job; None where nothing was loaded, or nothing saved since."""
 
     total_events: int = 0
     job_started_count: int = 0
@@ -71,10 +58,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def microseconds(timestamp: str) -> int:
-    """Return a time of ISO 8601 or RFC 3339 as microseconds since the epoch; UTC unless it says its zone.
-
-    Raises ValueError.
-    """
+    """Return an ISO 8601 or RFC 3339 time (UTC unless it says) as epoch microseconds. Raises ValueError."""
     try:
         moment = msgspec.convert(timestamp, datetime)
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
@@ -94,11 +78,7 @@ def moment(time_s: float, *, milliseconds: bool = False) -> str:
 
 
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
-    """Return what the library says of the events of one job, in whatever order they come.
-
-    A job that no ``user_scheduled`` begins is given one, at its first event; of launchers that start (or end)
-    one behind the other the last one counts. Only a load of a step beyond 0 counts as a checkpoint loaded.
-    """
+    """Return what the library says of the events of one job, in whatever order they come."""
     timeline = _timeline(events)
     if not timeline:
         return Metrics()
@@ -145,7 +125,7 @@ def rows(found: Metrics) -> list[tuple[str, str]]:
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
-    """Return the events in order, with the one that begins every job, without launchers' repetitions."""
+    """Return the events in order, with the one that begins every job, of launchers' repetitions the last."""
     listed = sorted(events, key=order)
     if listed and listed[0].kind != USER_SCHEDULED:
         listed.insert(0, LauncherEvent(kind=USER_SCHEDULED, time_us=listed[0].time_us))

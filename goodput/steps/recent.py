@@ -7,11 +7,7 @@ _WRITERS = 1024
 
 
 class RecentSteps:
-    """The last 1,024 steps by number; of several ranks' times of one step the slowest counts.
-
-    A step without a recorded end lasts to its writer's next start; sparse and regular numbers are as in
-    :func:`.table.step_table`. What does not go upwards, or begins a run, ends no step.
-    """
+    """The last 1,024 steps by number, as in :func:`.table.step_table`; the slowest rank counts."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -42,7 +38,7 @@ class RecentSteps:
 
     @property
     def ideal_s(self) -> float | None:
-        """What a step should take, in seconds (:func:`.estimators.ideal_s`); None before there is one."""
+        """What a step should take, in seconds (:func:`.table.ideal_s`); None before there is one."""
         return self._distances_s()[0]
 
     @property
@@ -58,7 +54,7 @@ class RecentSteps:
         return tuple((step, found[step]) for step in new)
 
     def _distances_s(self) -> tuple[float | None, dict[int, float]]:
-        from .estimators import ideal_s, usual_stride  # noqa: PLC0415 - numpy: only if asked
+        from .table import ideal_s, usual_stride  # noqa: PLC0415 - numpy: only if asked
 
         if not self._steps:
             return None, {}

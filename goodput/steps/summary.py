@@ -1,8 +1,7 @@
 """What a job's steps took, in short: ideal, deviations, the slowest, and ranks that hold the others up.
 
-Only times that a rank spent itself show who holds the others up: recorded by both ends
-(:class:`..events.StepCompleted`), before it waits for the others. From start to start all ranks of a
-synchronous job take the same time, whoever was late.
+Only times that a rank spent itself show who holds the others up: recorded by both ends, before it waits for
+the others. From start to start all ranks of a synchronous job take the same time, whoever was late.
 """
 
 import numpy as np
@@ -10,8 +9,7 @@ from numpy.typing import NDArray
 
 from ..job_events import JobEvents, are_synthetic
 from ..ledger.claims import is_changed
-from .estimators import Seconds, ideal_s, peers_ideal_s
-from .table import StepRows, StepTable, step_table
+from .table import Seconds, StepRows, StepTable, ideal_s, peers_ideal_s, step_table
 from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
 ROLLING = 100
@@ -24,20 +22,20 @@ _RATIO = 1.1
 def step_summary(
     events: JobEvents, window: tuple[float, float] | None = None, *, by_number: bool = False
 ) -> StepSummary | None:
-    """The step times in `events`, or those of the steps that began in `window` (epoch seconds).
+    """Return the step times in `events`, or those of the steps that began in `window` (epoch seconds).
 
     None when no step is known to have ended, and of an application without any
     (:func:`..job_events.are_synthetic`). `by_number` is as in :func:`.table.step_table`.
     """
-    if are_synthetic(events):
-        return None
-    return summary_of(step_table(events, by_number=by_number), events, window)
+    return (
+        None if are_synthetic(events) else summary_of(step_table(events, by_number=by_number), events, window)
+    )
 
 
 def summary_of(
     table: StepTable, events: JobEvents, window: tuple[float, float] | None = None
 ) -> StepSummary | None:
-    """The same of the `table` of steps of these events."""
+    """Return the same of the `table` of steps of these events."""
     table = table.between(*window) if window is not None else table
     rows = table.job
     ideal = ideal_s(rows.times_s)
@@ -65,7 +63,7 @@ def summary_of(
 
 
 def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple[float | None, str]:
-    """The ideal step time that ml-goodput-measurement would give, or why it gives none.
+    """Return the ideal step time that ml-goodput-measurement would give, or why it gives none.
 
     For it a step lasts until the next one, if that has the next number, whoever reports them.
     """
@@ -84,10 +82,10 @@ def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple
 
 
 def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
-    """Who took 1.1 times as long as the others, or longer, in most of eight or more steps; worst first.
+    """Return who took 1.1 times as long as the others in most of eight or more steps; or why nobody.
 
     A rank is held against the median of the other ranks *at the same step*, so that steps that are slow for
-    all are nobody's fault. Where no two ranks can be compared the text says why.
+    all are nobody's fault.
     """
     whole = table.ranks.is_whole
     if not whole.any():
@@ -95,31 +93,22 @@ def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
     if len(np.unique(table.ranks.writer[whole])) == 1:
         return (), "only one writer records what its steps took; a Recorder on every rank distinguishes them"
     rows, usual_s = _shared(table.ranks)
-    ratios, excesses_s = rows.took_s / usual_s, rows.took_s - usual_s
+    columns = rows.took_s / usual_s, rows.took_s - usual_s, rows.took_s
     steps = np.bincount(rows.writer, minlength=len(table.writers))
-    slow = np.bincount(rows.writer[ratios >= _RATIO], minlength=len(table.writers))
+    slow = np.bincount(rows.writer[columns[0] >= _RATIO], minlength=len(table.writers))
     if not (steps >= _ENOUGH_STEPS).any():
         return (), f"no two ranks recorded {_ENOUGH_STEPS} steps in common"
     found = []
     for code in np.flatnonzero((steps >= _ENOUGH_STEPS) & (2 * slow > steps)).tolist():
-        ratio, excess_s, took_s = (
-            float(np.median(each[rows.writer == code])) for each in (ratios, excesses_s, rows.took_s)
-        )
-        found.append(
-            Straggler(
-                writer=table.writers[code],
-                ratio=ratio,
-                excess_s=excess_s,
-                took_s=took_s,
-                steps=int(steps[code]),
-                slow=int(slow[code]),
-            )
-        )
+        ratio, excess_s, took_s = (float(np.median(each[rows.writer == code])) for each in columns)
+        counts = {"steps": int(steps[code]), "slow": int(slow[code])}
+        writer = table.writers[code]
+        found.append(Straggler(writer=writer, ratio=ratio, excess_s=excess_s, took_s=took_s, **counts))
     return tuple(sorted(found, key=lambda each: (-each.ratio, each.writer))), ""
 
 
 def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
-    """What several ranks recorded by both ends, and what the others took (median, s) at the same step."""
+    """Return what several ranks recorded by both ends, and the others' median (s) at the same step."""
     rows = ranks.where(ranks.is_whole)
     rows = rows.where(np.lexsort((-rows.took_s, rows.writer, rows.number, rows.attempt, rows.run)))
     rows = rows.where(is_changed(rows.run, rows.attempt, rows.number, rows.writer))  # a word of each writer
@@ -137,7 +126,7 @@ def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
 
 
 def _last(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many of the last :data:`ROLLING` steps each row has; of sparse numbers a row has many."""
+    """Return how many of the last :data:`ROLLING` steps each row has; of sparse numbers a row has many."""
     made = np.zeros_like(steps)
     tail = slice(-ROLLING, None)
     behind = np.cumsum(steps[tail][::-1].astype(np.float64))[::-1] - steps[tail]
@@ -149,14 +138,10 @@ def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
     rows = table.job
     least_s = np.partition(rows.took_s, -_SLOWEST)[-_SLOWEST] if len(rows.took_s) > _SLOWEST else 0.0
     slow = [*np.flatnonzero(rows.took_s > least_s), *np.flatnonzero(rows.took_s == least_s)[:_SLOWEST]]
+    slow = sorted(slow, key=lambda index: (-rows.took_s[index], index))[:_SLOWEST]
+    columns = (each[slow].tolist() for each in (rows.number, rows.steps, rows.took_s, rows.start_s, rows.run))
+    writers = [table.writers[code] for code in rows.writer[slow]]
     return tuple(
-        SlowStep(
-            step=int(rows.number[index]),
-            steps=int(rows.steps[index]),
-            took_s=float(rows.took_s[index]),
-            start_s=float(rows.start_s[index]),
-            run=int(rows.run[index]),
-            writer=table.writers[rows.writer[index]],
-        )
-        for index in sorted(slow, key=lambda index: (-rows.took_s[index], index))[:_SLOWEST]
+        SlowStep(step=number, steps=steps, took_s=took_s, start_s=start_s, run=run, writer=writer)
+        for number, steps, took_s, start_s, run, writer in zip(*columns, writers, strict=True)
     )

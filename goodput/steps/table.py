@@ -1,24 +1,29 @@
-"""The steps of a job as columns: every rank's steps, and what follows for the job.
+"""The steps of a job as columns: every rank's, and what follows for the job; what a step should take.
 
-The table follows from the set of events, not from their order of arrival.
+The table follows from the set of events, not from their order of arrival. Times are seconds.
 """
 
 from array import array
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..job_events import STEP_LIMIT, JobEvents, StepStarts, WholeSteps
+from ..job_events import STEP_LIMIT, JobEvents
 from ..ledger.attempts import nameless_rollbacks
-from ..ledger.claims import is_changed, nanoseconds
+from ..ledger.claims import are_in_order, is_changed, joined, nanoseconds
 from ..ledger.launches import run_starts
-from .estimators import Seconds, usual_stride
 
-_MANY = 1_000_000
-
+Seconds: TypeAlias = NDArray[np.float64]
 _Whole = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
+
+_MANY = 1_000_000
+_DEVIATIONS = 3.0
+_SIGMAS_PER_MAD = 1.4826
+_PEERS_SHORTEST_S = 1.0
+_REGULAR = 0.9
+_ENOUGH = 3
 
 
 class StepRows(NamedTuple):
@@ -37,12 +42,12 @@ class StepRows(NamedTuple):
     took_s: Seconds
     is_whole: _Mask
 
-    def where(self, chosen: NDArray[Any]) -> "StepRows":
-        """The rows of a mask, or of indices."""
+    def where(self, chosen: Any) -> "StepRows":
+        """Return the rows of a mask, or of indices."""
         return StepRows(*(column[chosen] for column in self))
 
     def new_step(self) -> _Mask:
-        """Where each step begins, of rows in the order of run, attempt and number."""
+        """Return where each step begins, of rows in the order of run, attempt and number."""
         return is_changed(self.run, self.attempt, self.number)
 
     @property
@@ -70,7 +75,7 @@ class StepTable(NamedTuple):
     stride: int = 1
 
     def between(self, start_s: float, end_s: float) -> "StepTable":
-        """The steps that began from `start_s` until `end_s` (epoch seconds)."""
+        """Return the steps that began from `start_s` until `end_s` (epoch seconds)."""
         ranks, job = (
             rows.where((rows.start_s >= start_s) & (rows.start_s < end_s)) for rows in (self.ranks, self.job)
         )
@@ -78,23 +83,25 @@ class StepTable(NamedTuple):
 
 
 def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
-    """The steps in `events`; times that are no numbers, or run backwards, are passed over.
+    """Return the steps in `events`; times that are no numbers, or run backwards, are passed over.
 
-    A step without a recorded end lasts to its writer's next one in the same run, whatever lies between; with
-    sparse numbers each of the steps on the way has its share. Where a writer records both ends of steps, its
-    starts say nothing more. If the numbers go up by a regular stride, each recorded step is one step, unless
-    steps are to be counted `by_number`.
+    A step without a recorded end lasts to its writer's next one in the same run; with sparse numbers each of
+    the steps on the way has its share. Where a writer records both ends of steps, its starts say nothing
+    more. If the numbers go up by a regular stride, each recorded step is one step, unless `by_number`.
     """
     writers = tuple(dict.fromkeys([*events.whole_steps, *events.step_starts]))
     runs_s = np.array(run_starts(events), np.float64)
-    parts: list[StepRows] = []
+    empty = StepRows(*(np.zeros(0, kind) for kind in (*[np.int64] * 5, np.float64, np.float64, np.bool_)))
+    parts = [empty]
     for code, name in enumerate(writers):
-        whole = _whole(events.whole_steps.get(name, WholeSteps()), code, name, runs_s)
-        begun = _begun(events.step_starts.get(name, StepStarts()), code, name, runs_s, np.unique(whole.run))
-        parts += [part for part in (whole, begun) if len(part.run)]
-    parts = parts or [_whole(WholeSteps(), 0, "", runs_s)]
-    ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) > 1 else parts[0]
-    job = _of_the_job(ranks, is_shared=len(parts) > 1)
+        known: _Whole = empty.run
+        if (whole := events.whole_steps.get(name)) is not None:
+            parts.append(_whole(_attempts(name, runs_s, whole.numbers, whole.starts_s, whole.ends_s), code))
+            known = np.unique(parts[-1].run)
+        if (begun := events.step_starts.get(name)) is not None:
+            parts.append(_begun(_attempts(name, runs_s, begun.numbers, begun.times_s), code, known))
+    ranks = joined(parts)
+    job = _of_the_job(ranks, is_shared=sum(len(each.run) > 0 for each in parts) > 1)
     stride = 1 if by_number else usual_stride(job.steps)
     if stride > 1:
         count = np.maximum(1, np.rint(job.steps / stride)).astype(np.int64)
@@ -102,39 +109,76 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     return StepTable(writers, ranks, job, stride)
 
 
-def _whole(steps: WholeSteps, code: int, name: str, runs_s: Seconds) -> StepRows:
-    """What one writer recorded by both ends."""
-    run, attempt, number, start_s, end_s = _attempts(
-        name, runs_s, steps.numbers, steps.starts_s, steps.ends_s
-    )
+def ideal_s(times_s: ArrayLike) -> float | None:
+    """Return the ideal step time, of steps of any length, or None without a step.
+
+    The mean of those within three robust standard deviations (1.4826 MAD each) of the median, on *either*
+    side: a step that was cut short says as little as a hiccup does. Rousseeuw and Croux 1993.
+    """
+    times = np.asarray(times_s, dtype=np.float64)
+    if not times.size:
+        return None
+    distances_s = np.abs(times - np.median(times))
+    reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * np.median(distances_s)
+    return float(times[distances_s <= reach_s].mean())
+
+
+def peers_ideal_s(times_s: ArrayLike) -> float | None:
+    """Return the ideal step time by ml-goodput-measurement's rule, or None when no step counts.
+
+    Steps of less than a second are dropped; of the others the mean of those up to median + 3 MAD.
+    """
+    times = np.asarray(times_s, dtype=np.float64)
+    kept = times[times >= _PEERS_SHORTEST_S]
+    if not kept.size:
+        return None
+    middle_s = np.median(kept)
+    limit_s = middle_s + _DEVIATIONS * np.median(np.abs(kept - middle_s))
+    return float(kept[kept <= limit_s].mean())
+
+
+def usual_stride(counts: ArrayLike) -> int:
+    """Return how many numbers nine in ten recorded steps are apart; 1 of fewer than three, or without a rule.
+
+    One recorded in ten and one that counts ten (frames, samples) have the same numbers: either way the
+    recorded step is what there are times of.
+    """
+    recorded = np.asarray(counts)
+    usual = int(np.median(recorded)) if recorded.size >= _ENOUGH else 1
+    return usual if np.count_nonzero(recorded == usual) >= _REGULAR * recorded.size else 1
+
+
+def _whole(steps: list[Any], code: int) -> StepRows:
+    """Return what one writer recorded by both ends."""
+    run, attempt, number, start_s, end_s = steps
     one, writer, is_whole = (np.broadcast_to(each, len(run)) for each in (1, code, True))
     return StepRows(run, attempt, number, one, writer, start_s, end_s - start_s, is_whole)
 
 
-def _begun(begun: StepStarts, code: int, name: str, runs_s: Seconds, known: _Whole) -> StepRows:
-    """What one writer recorded by starts in other runs than those `known` by both ends."""
-    run, attempt, number, start_s = found = _attempts(name, runs_s, begun.numbers, begun.times_s)
-    if not _goes_up(run, attempt, number):  # of ranks without a name the first counts
+def _begun(begun: list[Any], code: int, known: _Whole) -> StepRows:
+    """Return what one writer recorded by starts in other runs than those `known` by both ends."""
+    run, attempt, number, start_s = begun
+    if not are_in_order(run, attempt, number):  # of ranks without a name the first counts
         order = np.lexsort((start_s, number, attempt, run))
         order = order[is_changed(run[order], attempt[order], number[order])]
-        run, attempt, number, start_s = found = [each[order] for each in found]
+        run, attempt, number, start_s = begun = [each[order] for each in begun]
     steps, took_s = np.diff(number), np.diff(start_s)
     goes_on = (run[1:] == run[:-1]) & (steps > 0) & (took_s >= 0) & ~np.isin(run[:-1], known)
     chosen = slice(None) if goes_on.all() else goes_on
     run, attempt, number, start_s, steps, took_s = (
-        each[chosen] for each in (*(column[:-1] for column in found), steps, took_s)
+        each[chosen] for each in (*(column[:-1] for column in begun), steps, took_s)
     )
     writer, is_whole = (np.broadcast_to(each, len(run)) for each in (code, False))
     return StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
 
 
 def _attempts(name: str, runs_s: Seconds, numbers: "array[int]", *times: "array[float]") -> list[Any]:
-    """Run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
+    """Return run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
     number, *times_s = map(np.array, (numbers, *times))
     good = np.isfinite(times_s[-1] - times_s[0]) & (times_s[-1] >= times_s[0])
     good &= np.isfinite(times_s[0]) & (abs(number) < STEP_LIMIT)
     columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
-    if not _goes_up(columns[1]):
+    if not are_in_order(columns[1]):
         order = np.lexsort((*columns[2:], columns[0], columns[1]))
         order = order[is_changed(*(column[order] for column in columns))]
         columns = [column[order] for column in columns]
@@ -153,22 +197,13 @@ def _attempts(name: str, runs_s: Seconds, numbers: "array[int]", *times: "array[
     return [run, attempt, *columns]
 
 
-def _of_the_job(ranks: StepRows, *, is_shared: bool) -> StepRows:
-    """Each step once: the slowest rank's, if they are several up to the next number that anybody recorded."""
-    rows = ranks
-    if not _goes_up(rows.run, rows.attempt, rows.number):
-        rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
+def _of_the_job(rows: StepRows, *, is_shared: bool) -> StepRows:
+    """Return each step once: the slowest rank's, if several, up to the next number that anybody recorded."""
+    if not are_in_order(rows.run, rows.attempt, rows.number):
+        rows = rows.where(np.lexsort((-rows.took_s, rows.number, rows.attempt, rows.run)))
         rows = rows.where(rows.new_step())
     if is_shared:
         goes_on = np.append(~is_changed(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
         room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
         rows = rows._replace(steps=np.minimum(rows.steps, room))
-    return rows if _goes_up(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
-
-
-def _goes_up(*columns: NDArray[Any]) -> bool:
-    """Whether rows are in the order of these columns, the first of which counts most, and each is another."""
-    later = np.zeros(max(0, len(columns[0]) - 1), dtype=bool)
-    for column in reversed(columns):
-        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
-    return bool(later.all())
+    return rows if are_in_order(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))

@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 
 
 class StepDeviations:
-    """Each step's number and distance from the ideal (s), in columns until somebody asks: there are millions.
-
-    Of a step that was computed again the last one counts.
-    """
+    """Each step's number and distance from the ideal (s), of a step that was computed again the last one."""
 
     def __init__(self, numbers: "NDArray[np.int64]", seconds: "NDArray[np.float64]") -> None:
         self._columns = numbers, seconds
@@ -38,9 +35,9 @@ class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Straggler(msgspec.Struct, frozen=True, kw_only=True):
-    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians).
+    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians, s).
 
-    It was so in `slow` of the `steps` that it and at least one other rank recorded. Times in seconds.
+    It was so in `slow` of the `steps` that it and at least one other rank recorded.
     """
 
     writer: str
@@ -54,11 +51,9 @@ class Straggler(msgspec.Struct, frozen=True, kw_only=True):
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The step times of a job, or of a window of it; all in seconds.
 
-    If the numbers go up by a regular `stride`, each recorded one is a step. `ideal_s` is ours
-    (:func:`.estimators.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own rules for what a
-    step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of a step from the
-    ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all. `no_stragglers` says why it
-    cannot be said who holds the others up.
+    `peers_ideal_s` is the ideal by ml-goodput-measurement's rules, `no_peers_ideal` says why it gives none.
+    `deviation_s` is the mean distance of a step from the ideal, `rolling_deviation_s` that of the last
+    `rolling` ones. `no_stragglers` says why it cannot be said who holds the others up.
     """
 
     steps: int

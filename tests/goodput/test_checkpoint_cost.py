@@ -91,6 +91,21 @@ def test_a_real_slowdown_is_found(noise: str) -> None:
     assert charged(NOISES[noise], beside=10, slower=1.25) == pytest.approx(0.2, abs=0.02)
 
 
+def test_where_intervals_differ_and_steps_of_one_are_alike_a_slowdown_is_a_wide_guess() -> None:
+    """Phases of a solver: where a flush takes nothing, no estimate is off by more than three errors."""
+    rng, times, now = random.Random(3), FlushSlowdown(), 0.0
+    far = []
+    for dataset in range(60):
+        begun, step_s = now, rng.choice((0.5, 1.5))
+        times.flush_started(dataset, now)
+        for _ in range(10):
+            times.add(now, now + step_s)
+            now += step_s
+        found = times.flush_completed(flush(dataset, begun, begun + 3 * step_s))
+        far.append(abs(found.slowdown_s) > 3 * found.error_s)
+    assert not any(far[8:])
+
+
 def test_steps_beside_a_flush_take_bounded_memory() -> None:
     def slowdown(steps: int) -> FlushSlowdown:
         made = FlushSlowdown()

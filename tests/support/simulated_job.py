@@ -76,6 +76,7 @@ class Job:
         self._reinit_s = reinit_s
         self.applied_s = 0.0
         self.checkpoint_bytes = 4 * GIB
+        self.slower = 1.0
         self.past_the_cache_s = 0.0
         """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
@@ -144,15 +145,14 @@ class Job:
 
     def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
         """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`.
-
-        So long 4 GiB take.
+        Each takes `slower` times as long.
         """
         self._dataset += 1
         advice = self.pipeline.advice
         apply_s = self._apply(advice.settings)
         self.applied_s += apply_s
         settings = self._in_force
-        factor = math.exp(self._rng.gauss(0, self._noise)) * self.checkpoint_bytes / (4 * GIB)
+        factor = math.exp(self._rng.gauss(0, self._noise)) * self.slower
         is_async = settings["SCR_FLUSH_ASYNC"] == 1 and settings["SCR_FLUSH_TYPE"] != "SYNC"
         past_s = self.past_the_cache_s if settings["SCR_CACHE_BYPASS"] else 0.0
         due = self._dataset % flush_every == 0 and not past_s
@@ -166,7 +166,7 @@ class Job:
         flush = FlushCompleted(
             dataset=self._dataset,
             start_s=self.now - blocked_s,
-            end_s=self.now if blocked_s else self.now + 4.0 * self.checkpoint_bytes / (4 * GIB) + slowed_s,
+            end_s=self.now if blocked_s else self.now + 4.0 * self.slower + slowed_s,
             generation=advice.generation,
             asynchronous=is_async,
             valid=not (is_async and self.flush_fails_async),

@@ -55,10 +55,10 @@ def test_a_checkpoint_of_another_size_comes_after_as_much_computation(
 
 def test_a_trial_is_not_blamed_for_checkpoints_that_grow() -> None:
     job = Job(CACHED, mutability=REAL, nodes=2)
-    job.checkpoint_bytes = GIB
+    job.checkpoint_bytes, job.slower = GIB, 0.25
     job.until(Verdict.TRIAL)
     assert job.in_force["SCR_FLUSH_ASYNC"] == 1
-    job.checkpoint_bytes *= 8
+    job.checkpoint_bytes, job.slower = 8 * GIB, 2.0
     job.checkpoints(20)
     assert job.in_force["SCR_FLUSH_ASYNC"] == 1
     assert not {Verdict.REVERTED, Verdict.BASELINE} & set(job.words)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.steps.estimators import ideal_s, peers_ideal_s
+from scrtune.goodput.steps.table import ideal_s, peers_ideal_s
 
 
 def test_the_peers_estimator_drops_what_is_below_a_second_and_what_is_far_above() -> None:
