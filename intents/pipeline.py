@@ -15,7 +15,6 @@ from ..goodput.events import (
     JobStarted,
     OutputCompleted,
     RestartCompleted,
-    StepCompleted,
 )
 from .counters import EventFilter
 from .effects import Effect, Observe, RewriteConfig, Tell
@@ -222,15 +221,13 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self.applied.apply(event, tuner))
-            tuner.output(event)
+            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.is_flushed))
+            yield tuner.output(event, now)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if isinstance(event, FlushCompleted):
             tuner.flushed(event)
-        if isinstance(event, StepCompleted):
-            yield tuner.overdue(event.end_s, now)
         for cost in costs:
             if cost.generation == tuner.generation:
                 self.observers.add_cost(cost, tuner.settings)

@@ -178,7 +178,7 @@ class AppliedSettings:
 
     @property
     def reinit_s(self) -> float:
-        """Mean seconds of the last re-inits of SCR, forced flushes included; 0 before there was one."""
+        """Mean seconds of the last re-inits of SCR that forced no flush; 0 before there was one."""
         return fmean(self._reinits) if self._reinits else 0.0
 
     def begin_run(self, job: SettingsObserved, now: float) -> Values:
@@ -194,8 +194,11 @@ class AppliedSettings:
             self.values = {**self.values, **values}
             self.shared_files.left_cache()
 
-    def apply(self, output: OutputCompleted, active: ActiveSettings) -> float:
-        """Take in that `output` ran under its generation; returns the seconds of applying that."""
+    def apply(self, output: OutputCompleted, active: ActiveSettings, *, was_flushed: bool) -> float:
+        """Take in that `output` ran under its generation; returns the seconds of applying that.
+
+        `was_flushed`: the checkpoint before it was in the prefix directory: a re-init forced no flush.
+        """
         self.shared_files.add(output)
         self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
@@ -205,7 +208,7 @@ class AppliedSettings:
         self.applied_s += apply_s
         if (settings := active.settings_of(output.generation)) is not None:
             changed = {name for name, value in settings.items() if self.values.get(name) != value}
-            if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):
+            if apply_s > 0 and was_flushed and any(map(active.mutability.needs_reinit, changed)):
                 self._reinits.append(apply_s)
             self.values = settings
         self.cached += output.checkpoint and output.valid and is_cached(self.values)

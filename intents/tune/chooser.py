@@ -108,7 +108,7 @@ def is_replay_due(view: View, replays: int) -> bool:
         return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
     # the only observation may be a spike; without any the machine has changed since
-    is_unsure = view.seen[OWN] < _SURE_OF_OWN and ratio > _FAR
+    is_unsure = view.seen[OWN] < (1 if replays else _SURE_OF_OWN) and ratio > _FAR
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
     return is_doubted or is_unsure
 

@@ -13,9 +13,6 @@ from ..settings import difference, flush_every, is_asynchronous, is_cached
 from .belief.belief import Belief
 from .belief.model import Array
 
-_SHARE_BACK = 0.3
-"""Of the flush that going back may force: it can mostly wait for the next one that is due."""
-
 
 def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
     """Return whether this run can have `after` instead of `active`."""
@@ -25,14 +22,15 @@ def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
 def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: float) -> tuple[Array, Array]:
     """Return the expected seconds of going from `active` to each candidate, and of coming back.
 
-    A re-init now takes `forced_s` more, for the flush that it waits for or forces.
+    A re-init now takes `forced_s` more, for the flush that it waits for or forces. Going back after a look at
+    settings that flush every n-th checkpoint forces one in n - 1 of n cases.
     """
     once_s = now.reinit_s or now.reinit_prior_s
     there, back = [], []
     for index, after in enumerate(belief.candidates):
         is_reinit = any(map(now.mutability.needs_reinit, difference(after, active)))
         there.append(once_s + forced_s if is_reinit else 0.0)
-        back.append(once_s + _SHARE_BACK * pending_s(belief, index) if is_reinit else 0.0)
+        back.append(once_s + (1 - 1 / flush_every(after)) * pending_s(belief, index) if is_reinit else 0.0)
     return np.array(there), np.array(back)
 
 

@@ -16,7 +16,7 @@ from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, flush_every, is_cached
+from ..settings import difference, flush_every, is_asynchronous, is_cached
 from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
@@ -39,9 +39,6 @@ USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _ODD = 1.35
 _QUIET = 6
-_OVERDUE = 0.95
-_LATE = 1.5
-"""Intervals: the end of a flush may be known at the next output only."""
 
 Look = Callable[[], Situation]
 
@@ -102,43 +99,43 @@ class Trials(TuningState):
         if verdict is Verdict.PENDING and self.pending is None:
             self.pending = proposal
 
-    def output(self, output: OutputCompleted) -> None:
-        """Take in that an output ended: the flush of a trial's first one may have begun."""
+    def output(self, output: OutputCompleted, now: float) -> Outcome:
+        """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
         self._newest = output.dataset
         settings = self.settings_of(output.generation)
         if settings is not None and not is_cached(settings):
             self._last_flushed = output.dataset
-        trial = self._trial
-        if trial is not None and output.flush_due and output.generation == trial.generation:
-            trial.flush_began_s = trial.flush_began_s or output.end_s
+        if self._leaving is not None and self._newest >= self._leaving[0]:
+            self._go_back(self._leaving[1], now)
+        elif self._trial is not None and self.belief is not None and output.generation == self.generation:
+            self._stop_if_dear(self._trial, self.belief, output, now)
+        return self._outcome()
+
+    def _stop_if_dear(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
+        """End a trial of which one output lost all that may be lost: its cost is known when its flush ends.
+
+        Until then the next output would take as long, and the one after it where the flush ends late.
+        """
+        index = belief.index(self.wanted)
+        if (
+            index in {None, OWN}
+            or trial.since_launch
+            or not (output.flush_due and is_asynchronous(self.settings))
+        ):
+            return
+        waited_s = output.wait_s if trial.has_flushed else 0.0
+        own_s = float(belief.totals[OWN].mean()) * self.learner.usual_size.share(output.bytes)
+        took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
+        lost_s = took_s - output.wait_s + waited_s - own_s
+        trial.has_flushed = True
+        if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"one output lost {lost_s:.3f} s against your own settings")
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
         if flush.valid:
             self._last_flushed = max(self._last_flushed, flush.dataset)
-        if self._trial is not None and flush.generation == self._trial.generation:
-            self._trial.flush_ended = True
-
-    def overdue(self, time_s: float, now: float) -> Outcome:
-        """End a trial whose first flush is far from its end at `time_s`: later outputs would wait for it.
-
-        Go back where that had to wait for a flush to be due.
-        """
-        trial, belief = self._trial, self.belief
-        if self._leaving is not None and self._newest >= self._leaving[0]:
-            self._go_back(self._leaving[1], now)
-            return self._outcome()
-        if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
-            return self._outcome()
-        if trial.flush_ended:
-            return self._outcome()
-        index = belief.index(self.wanted)
-        expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
-        took_s = time_s - trial.flush_began_s
-        if took_s > max(expected_s, _LATE * belief.shape.between_s):
-            self._dropped.add(identity(self.wanted))
-            self._revert(trial, now, f"its flush has not ended after {took_s:.3f} s")
-        return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""

@@ -32,10 +32,8 @@ class Trial(msgspec.Struct, kw_only=True):
     incumbent: Values
     proposal: Proposal
     looks: int = 0
-    flush_began_s: float = 0.0
-    """Epoch seconds; 0 before there was one."""
-    flush_ended: bool = False
-    """The first flush has ended."""
+    has_flushed: bool = False
+    """A flush of its own has begun: what waits now may wait for that."""
     since_launch: bool = False
 
 

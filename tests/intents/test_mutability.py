@@ -53,13 +53,16 @@ class TestReinits:
         ranks, active = AppliedSettings(), ActiveSettings(first, RunMutability(parameters=REAL, found=first))
         ranks.begin_run(SettingsObserved(settings=first), 0.0)
         active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
-        ranks.apply(output(1, 0.5), active)
+        ranks.apply(output(1, 0.5), active, was_flushed=True)
         assert ranks.reinit_s == 0, "that was no re-init"
         active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 2})
-        ranks.apply(output(2, 0.5), active)
+        ranks.apply(output(2, 0.5), active, was_flushed=True)
         active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
-        ranks.apply(output(3, 0.7), active)
+        ranks.apply(output(3, 0.7), active, was_flushed=True)
         assert ranks.reinit_s == pytest.approx(0.6)
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 2})
+        ranks.apply(output(4, 9.0), active, was_flushed=False)
+        assert ranks.reinit_s == pytest.approx(0.6), "most of that was the flush that it forced"
 
     def test_what_one_took_is_charged_and_is_no_cost_of_the_settings(self) -> None:
         job = Job(CACHED, reinit_s=0.5, noise=0.0, mutability=REAL).until("accepted")

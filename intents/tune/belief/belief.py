@@ -240,10 +240,6 @@ class Belief:
             f" checkpoints: two would be at risk ({now.rails.because})"
         )
 
-    def flush_quantile_s(self, index: int, q: float) -> float:
-        """Return the `q` quantile of the seconds of a flush under the candidate `index`."""
-        return float(np.quantile(np.exp(self._rows[index, Row.FLUSH]), q))
-
     def learnt_rates(self) -> dict[str, tuple[float, float]]:
         """Return mean and SD of the natural logarithm of every rate."""
         rates = zip(self._rate_names, self._rates, strict=True)

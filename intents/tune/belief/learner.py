@@ -105,8 +105,10 @@ class Learner:
 
     def _has_shifted(self) -> bool:
         """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""
-        last = self.observations.all[-_SHIFT_LAST:]
-        same = [each for each in self.observations.all if each.settings == last[-1].settings][:-_SHIFT_LAST]
+        seen = self.observations.all
+        kind = [each for each in seen if each.flushed == seen[-1].flushed]
+        last = kind[-_SHIFT_LAST:]
+        same = [each for each in kind if each.settings == last[-1].settings][:-_SHIFT_LAST]
         if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
             return False
         return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))

@@ -64,7 +64,8 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
 
     def output(tuner: Tuner, dataset: int) -> None:
         tuner.output(
-            OutputCompleted(dataset=dataset, name="d", start_s=10.0 * dataset, end_s=10.0 * dataset + 1)
+            OutputCompleted(dataset=dataset, name="d", start_s=10.0 * dataset, end_s=10.0 * dataset + 1),
+            now=0.0,
         )
 
     def flushed(tuner: Tuner, dataset: int) -> None:
@@ -94,6 +95,20 @@ def test_nothing_that_changes_flushes_is_tried_before_the_first_one_was_measured
         run.checkpoint(noise)
     tried = [each.changes for each in pipeline.decisions if each.verdict is Verdict.TRIAL]
     assert not [each for each in tried if of_flushes & each.keys()]
+
+
+def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output() -> None:
+    made = case("io-bound", "defaults", 50010, 8)
+    run = Run(made, pipeline := Pipeline())
+    waited, settings = [], []
+    for noise in made.noise:
+        left_s = pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0
+        found = run.checkpoint(noise)
+        waited.append(found.wait_s > left_s + made.truth.cost_s(made.own))
+        settings.append(run.settings)
+    dear = waited.index(True)
+    assert settings[dear] != made.own
+    assert settings[dear + 1 :] == [made.own] * (len(settings) - dear - 1)
 
 
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
