@@ -1,7 +1,7 @@
 """The cost model: the seconds of a checkpoint's parts under any settings, from rates with uncertainty.
 
 The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
-tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
+tier; XOR, as PARTNER, reads and sends everything; a flush is the
 makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
 node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
 cores from it.
@@ -29,8 +29,8 @@ _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
-_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "RS": 2.0}
-"""Of the data, by scheme; XOR sends a part of them to each of the others."""
+_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "XOR": 1.0, "RS": 2.0}
+"""Of the data, by scheme: of XOR each of N - 1 parts goes around the set (redset_xor.c)."""
 LOWEST = 1e-6
 
 Array = NDArray[np.float64]
@@ -211,9 +211,7 @@ def _cached(shape: Shape, rates: Rates) -> Array:
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
     members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
-        :, None
-    ]
+    sent = np.array([_SENT.get(scheme, 1.0) for scheme in schemes])[:, None]
     stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
         :, None
     ]

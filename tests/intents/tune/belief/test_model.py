@@ -87,7 +87,7 @@ class TestFormulas:
 
     @pytest.mark.parametrize(
         ("scheme", "seconds"),
-        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 3 / 2 + 8 / 8)],
+        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 2 + 8 / 8)],
     )
     def test_an_encode_reads_and_sends_what_the_scheme_takes(self, scheme: str, seconds: float) -> None:
         rates = {
