@@ -83,7 +83,7 @@ def test_events_arrive_as_the_file_grows_which_may_appear_later(
     append(file, output(2), output(3)[:20])
     work(first)
     assert kinds(ear.hear(2)) == ["OutputStarted", "OutputCompleted"]
-    append(file, output(3)[20:], line("ended", time_s=BEGUN_S + 9))
+    append(file, output(3)[20:], line("job_ended", time_s=BEGUN_S + 9))
     work(first)
     assert kinds(ear.hear(3)) == ["OutputStarted", "OutputCompleted", "JobEnded"]
     assert [sequence for _, sequence in ear.messages] == [0, 1, 2]
@@ -95,7 +95,7 @@ def test_a_forwarder_that_is_started_again_sends_what_is_news(file: Path, ear: E
     append(file, started(BEGUN_S, file.parent), *map(output, range(1, 400)))
     work(forwarder())
     ear.hear(2 + 2 * 399)
-    append(file, output(400), line("ended", time_s=BEGUN_S + 900))
+    append(file, output(400), line("job_ended", time_s=BEGUN_S + 900))
     again = forwarder()
     work(again)
     first, second, third = ear.hear(3)
