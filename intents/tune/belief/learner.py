@@ -22,8 +22,6 @@ _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
-_SHARED = 0.25
-"""A file server of a few nodes has no more for many; a parallel file system has for each as much."""
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
 _PAGE_CACHE_SHARE = 0.05
@@ -154,9 +152,6 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     A checkpoint of the user's own takes `own_s`: what is fixed in the cache is a small part of that.
     """
     priors = dict(PRIORS)
-    alone = priors["prefix_bytes_per_s"]
-    nodes = now.intents.redundancy.nodes
-    priors["prefix_bytes_per_s"] = Prior(alone.median / nodes**_SHARED, alone.spread)
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)

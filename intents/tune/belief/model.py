@@ -1,7 +1,7 @@
 """The cost model: the seconds of a checkpoint's parts under any settings, from rates with uncertainty.
 
 The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
-tier; XOR, as PARTNER, reads and sends everything; a flush is the
+tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
 makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
 node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
 cores from it.
@@ -25,12 +25,14 @@ from ...settings import flush_every, is_asynchronous, is_cached, number
 
 GIB = 1024**3
 MEMBERS = 192
+_LEFT_OVER = 0.015
+"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
-_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "XOR": 1.0, "RS": 2.0}
-"""Of the data, by scheme: of XOR each of N - 1 parts goes around the set (redset_xor.c)."""
+_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "RS": 2.0}
+"""Of the data, by scheme; XOR sends a part of them to each of the others."""
 LOWEST = 1e-6
 
 Array = NDArray[np.float64]
@@ -58,7 +60,7 @@ PRIORS: dict[str, Prior] = {
     "cache_fixed_s": Prior(0.03, 1.2),
     "cache_file_s": Prior(1e-4, 1.0),
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
-    "prefix_bytes_per_s": Prior(2 * GIB, 1.1),
+    "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
     "prefix_file_s": Prior(2e-3, 1.1),
     "writer_share": Prior(1.2, 0.65),
     "bound_share": Prior(0.55, 0.25),
@@ -74,7 +76,6 @@ PRIORS: dict[str, Prior] = {
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.25, 0.5),
-    "left_over": Prior(0.05, 1.0),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -83,11 +84,10 @@ PRIORS: dict[str, Prior] = {
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
-0.2 to 0.3, 2 ranks on 2 cores), `left_over` what such a thread has of a core that a rank wants: 0.015 while
-the rank computes (sched(7): weights 15 and 1024), all of it while it waits.
+0.2 to 0.3, 2 ranks on 2 cores).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "left_over": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -158,7 +158,7 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    left = np.where(is_nice, np.clip(idle / busy, rates["left_over"], 1.0), 1.0)
+    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
     alone_s = cached * _flush(candidates, is_bound, shape, rates)
     beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
@@ -211,7 +211,9 @@ def _cached(shape: Shape, rates: Rates) -> Array:
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
     members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1.0) for scheme in schemes])[:, None]
+    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
+        :, None
+    ]
     stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
         :, None
     ]

@@ -87,7 +87,7 @@ class TestFormulas:
 
     @pytest.mark.parametrize(
         ("scheme", "seconds"),
-        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 2 + 8 / 8)],
+        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 3 / 2 + 8 / 8)],
     )
     def test_an_encode_reads_and_sends_what_the_scheme_takes(self, scheme: str, seconds: float) -> None:
         rates = {
@@ -112,7 +112,7 @@ class TestFormulas:
     def test_want_of_a_core_slows_threads_at_nice_19_down_and_not_the_prefix_directory(self) -> None:
         no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
         nice = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
-        rates = {"thread_bytes_per_s": 1000.0 * GIB, "call_s": 0.0, "prefix_file_s": 0.0, "left_over": 0.015}
+        rates = {"thread_bytes_per_s": 1000.0 * GIB, "call_s": 0.0, "prefix_file_s": 0.0}
         slow_prefix = rates | {"prefix_bytes_per_s": 1.0 * GIB}
         assert parts(nice, no_idle_core, **slow_prefix).flush_s == pytest.approx(
             parts(ASYNC, no_idle_core, **slow_prefix).flush_s
