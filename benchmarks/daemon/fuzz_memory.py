@@ -10,9 +10,7 @@ fill the ledger of the job's time (262,144 claims), and more than their bounds o
 failures and recoveries, each with a name and a time of its own. At random that would take some tens of
 millions of messages. Left out are the runs of a job (16,384 at most, of 1.2 KB): with 4,159 of them a message
 takes 2.5 times as long, and a million messages bring a quarter of them. Then two snapshots of all that are
-waited for, and 400,000 messages at random: pickled or not, what stays comes to lie between what is freed, and
-Python's arenas grow by some 20 MiB until there is as much room in them as messages and snapshots need (in one
-process, without snapshots, they are at their level after 150,000).
+waited for: each needs some 25 MiB for a moment, most of which Python keeps for the next one.
 
 The target is that resident memory is flat over a million messages then: its least in each 20th of them grows
 by 8 MiB at most after the first one, half of which those runs take.
@@ -48,7 +46,6 @@ TARGET_GROWTH_MIB = 8
 STEPS, LOOKS = 20, 25
 LIMIT_S = 60.0
 SNAPSHOTS, CHUNK = 2, 2000
-WARM_UP = 400_000
 _TEXTS = ("", "a", "SCR_FLUSH", "XOR", "cache", "broken json", "\x1b[31m", "\x00", "é" * 40)
 _NUMBERS = (0, 1, -1, 2, 7, 64, 2**31, 2**32, 2**40, 2**53, -(2**53))
 _JOB_STEPS, _BATCH = 400_000, 500
@@ -203,7 +200,6 @@ def grown(paths: JobPaths, count: int, seed: int) -> tuple[list[int], StatusView
             sent(socket, paths, (*long_job(), *crowds()))
             at_random, process = messages(seed), psutil.Process(daemon.pid)
             snapshots_taken(socket, paths, at_random)
-            sent(socket, paths, islice(at_random, WARM_UP))
             for _ in range(STEPS):
                 looks = []
                 for _ in range(LOOKS):
