@@ -13,22 +13,13 @@ from ...events import Value, Values
 from ...rules.levers import NAMES
 from ...settings import is_asynchronous, is_cached
 from .model import LOWEST
+from .sizes import PROPORTIONAL
 
 _NEARLY_ALL = 0.8
 _STARTING = 0.5
 """Share of a flush that blocks: to start one beside the computation takes a little."""
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
-_PROPORTIONAL = (
-    "blocking_s",
-    "write_s",
-    "encode_s",
-    "flush_s",
-    "wait_s",
-    "slowdown_s",
-    "slowdown_error_s",
-)
-"""To the bytes of a checkpoint, as far as is known."""
 
 Identity = tuple[Value, ...]
 """The values of all levers, in the order of :data:`...rules.levers.NAMES`."""
@@ -132,7 +123,7 @@ class Observations:
         for seen in self._last.values():
             for index, each in enumerate(seen):
                 seen[index] = msgspec.structs.replace(
-                    each, **{name: by * getattr(each, name) for name in _PROPORTIONAL}
+                    each, **{name: by * getattr(each, name) for name in PROPORTIONAL}
                 )
 
     def forget(self, last: int) -> None:

@@ -9,6 +9,16 @@ from ....goodput.checkpoint_cost import CheckpointCost
 
 _LAST = 5
 _ANOTHER = 1.25
+PROPORTIONAL = (
+    "blocking_s",
+    "write_s",
+    "encode_s",
+    "flush_s",
+    "wait_s",
+    "slowdown_s",
+    "slowdown_error_s",
+)
+"""To the bytes of a checkpoint, as far as is known."""
 
 
 class UsualSize:
@@ -44,12 +54,6 @@ def scaled(cost: CheckpointCost, by: float) -> CheckpointCost:
         cost,
         bytes=round(cost.bytes * by),
         interval_s=cost.interval_s + (by - 1) * cost.blocking_s if cost.interval_s > 0 else 0.0,
-        blocking_s=cost.blocking_s * by,
-        write_s=cost.write_s * by,
-        encode_s=cost.encode_s * by,
-        flush_s=cost.flush_s * by,
         blocked_on_flush_s=cost.blocked_on_flush_s * by,
-        wait_s=cost.wait_s * by,
-        slowdown_s=cost.slowdown_s * by,
-        slowdown_error_s=cost.slowdown_error_s * by,
+        **{name: by * getattr(cost, name) for name in PROPORTIONAL},
     )
