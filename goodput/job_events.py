@@ -29,42 +29,50 @@ IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
 
 
-class StepStarts:
-    """When (epoch seconds) one writer's steps began, and their numbers, in the order of recording."""
+class Moments:
+    """When (epoch seconds) one writer recorded something of one kind, in the order of recording.
 
-    __slots__ = ("numbers", "times_s")
+    `numbers` are those of steps, or 1 where an interval begins and 0 where it ends. A moment ends as it
+    starts.
+    """
 
-    def __init__(self) -> None:
-        self.numbers, self.times_s = array("q"), array("d")
-
-
-class WholeSteps:
-    """From when until when (epoch seconds) one writer's steps lasted, and their numbers, as recorded."""
-
-    __slots__ = ("ends_s", "numbers", "starts_s")
+    _times = 1
 
     def __init__(self) -> None:
-        self.numbers, self.starts_s, self.ends_s = array("q"), array("d"), array("d")
+        times_s = [array("d") for _ in range(self._times)]
+        self.starts_s, self.ends_s, self.numbers = times_s[0], times_s[-1], array("q")
+        self.columns: tuple[array[Any], ...] = (*times_s, self.numbers)
+
+    def append(self, *row: float) -> None:
+        """Add a row, in the order of the columns."""
+        for column, value in zip(self.columns, row, strict=True):
+            column.append(value)
 
 
-class Borders:
-    """When (epoch seconds) intervals of one kind, name and writer began (1) or ended (0), as recorded."""
+class Lasting(Moments):
+    """The same of what has ends of its own."""
 
-    __slots__ = ("begins", "times_s")
-
-    def __init__(self) -> None:
-        self.times_s, self.begins = array("d"), array("b")
+    _times = 2
 
 
 class JobEvents:
     """Events of one job in columns. Iterate over them in the order of their first times."""
 
     def __init__(self, events: Iterable[ev.GoodputEvent] = ()) -> None:
-        self.step_starts: dict[str, StepStarts] = defaultdict(StepStarts)
-        self.whole_steps: dict[str, WholeSteps] = defaultdict(WholeSteps)
-        self.borders: dict[IntervalKey, Borders] = defaultdict(Borders)
+        self.step_starts: dict[str, Moments] = defaultdict(Moments)
+        self.whole_steps: dict[str, Lasting] = defaultdict(Lasting)
+        self.borders: dict[IntervalKey, Moments] = defaultdict(Moments)
         self.others: list[ev.GoodputEvent] = []
         self.extend(events)
+
+    @property
+    def steps(self) -> list[Moments]:
+        """All columns of steps."""
+        return [*self.step_starts.values(), *self.whole_steps.values()]
+
+    @property
+    def _all(self) -> list[Moments]:
+        return [*self.steps, *self.borders.values()]
 
     def add(self, event: ev.GoodputEvent) -> None:
         """Record one event; a step whose number has more than 64 bits is none."""
@@ -72,18 +80,12 @@ class JobEvents:
             case ev.StepStarted() | ev.StepCompleted() if abs(event.step) >= _FITS:
                 return
             case ev.StepStarted():
-                begun = self.step_starts[event.writer]
-                begun.numbers.append(event.step)
-                begun.times_s.append(event.time_s)
+                self.step_starts[event.writer].append(event.time_s, event.step)
             case ev.StepCompleted():
-                whole = self.whole_steps[event.writer]
-                whole.numbers.append(event.step)
-                whole.starts_s.append(event.start_s)
-                whole.ends_s.append(event.end_s)
+                self.whole_steps[event.writer].append(event.start_s, event.end_s, event.step)
             case ev.IntervalStarted() | ev.IntervalEnded():
-                borders = self.borders[event.kind, event.name, event.writer]
-                borders.times_s.append(event.time_s)
-                borders.begins.append(type(event) is ev.IntervalStarted)
+                begins = type(event) is ev.IntervalStarted
+                self.borders[event.kind, event.name, event.writer].append(event.time_s, begins)
             case _:
                 self.others.append(event)
 
@@ -94,44 +96,31 @@ class JobEvents:
 
     def update(self, other: "JobEvents") -> None:
         """Record all that `other` has."""
-        for writer, begun in other.step_starts.items():
-            self.step_starts[writer].numbers.extend(begun.numbers)
-            self.step_starts[writer].times_s.extend(begun.times_s)
-        for writer, whole in other.whole_steps.items():
-            self.whole_steps[writer].numbers.extend(whole.numbers)
-            self.whole_steps[writer].starts_s.extend(whole.starts_s)
-            self.whole_steps[writer].ends_s.extend(whole.ends_s)
-        for key, borders in other.borders.items():
-            self.borders[key].times_s.extend(borders.times_s)
-            self.borders[key].begins.extend(borders.begins)
+        for name in ("step_starts", "whole_steps", "borders"):
+            mine = getattr(self, name)
+            for key, more in getattr(other, name).items():
+                for column, values in zip(mine[key].columns, more.columns, strict=True):
+                    column.extend(values)
         self.others.extend(other.others)
 
     def times_s(self) -> "NDArray[np.float64]":
         """Return all times (epoch seconds), column by column; what lasted has a start and an end."""
         import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
 
-        columns = [each.times_s for each in self.step_starts.values()]
-        columns += [each.times_s for each in self.borders.values()]
-        columns += [times_s for each in self.whole_steps.values() for times_s in (each.starts_s, each.ends_s)]
+        columns = [times_s for each in self._all for times_s in each.columns[:-1]]
         columns.append(array("d", [time_s for event in self.others for time_s in span(event)]))
         return np.concatenate([np.frombuffer(each) for each in columns if each] or [np.empty(0)])
 
     def drop_repeated(self) -> int:
         """Keep each event once, the first of them; return how many came again."""
         before = len(self)
-        for begun in self.step_starts.values():
-            _keep_once(begun.times_s, begun.numbers)
-        for whole in self.whole_steps.values():
-            _keep_once(whole.starts_s, whole.ends_s, whole.numbers)
-        for borders in self.borders.values():
-            _keep_once(borders.times_s, borders.begins)
+        for each in self._all:
+            _keep_once(*each.columns)
         self.others = list(dict.fromkeys(self.others))
         return before - len(self)
 
     def __len__(self) -> int:
-        begun = sum(len(each.numbers) for each in self.step_starts.values())
-        whole = sum(len(each.numbers) for each in self.whole_steps.values())
-        return begun + whole + sum(len(each.times_s) for each in self.borders.values()) + len(self.others)
+        return sum(len(each.numbers) for each in self._all) + len(self.others)
 
     def __iter__(self) -> Iterator[ev.GoodputEvent]:
         return (
@@ -142,24 +131,20 @@ class JobEvents:
         """Each column's events with their first times; what is rare comes first at the same time."""
         yield ((span(event)[0], event) for event in self.others)
         for (kind, name, writer), borders in self.borders.items():
+            named = {"kind": kind, "name": name, "writer": writer}
             yield (
-                (
-                    time_s,
-                    (ev.IntervalStarted if begins else ev.IntervalEnded)(
-                        kind=kind, time_s=time_s, name=name, writer=writer
-                    ),
-                )
-                for time_s, begins in zip(borders.times_s, borders.begins, strict=True)
+                (time_s, (ev.IntervalStarted if begins else ev.IntervalEnded)(time_s=time_s, **named))
+                for time_s, begins in zip(*borders.columns, strict=True)
             )
         for writer, begun in self.step_starts.items():
             yield (
                 (time_s, ev.StepStarted(step=number, time_s=time_s, writer=writer))
-                for number, time_s in zip(begun.numbers, begun.times_s, strict=True)
+                for time_s, number in zip(*begun.columns, strict=True)
             )
         for writer, whole in self.whole_steps.items():
             yield (
                 (start_s, ev.StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
-                for number, start_s, end_s in zip(whole.numbers, whole.starts_s, whole.ends_s, strict=True)
+                for start_s, end_s, number in zip(*whole.columns, strict=True)
             )
 
 

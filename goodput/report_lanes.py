@@ -128,12 +128,9 @@ def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
 def runs_of(events: JobEvents) -> list[RunSpan]:
     """Return the runs in order. An end at the very time of a start belongs to the run before."""
     within = [event for event in events.others if not isinstance(event, _BETWEEN_RUNS)]
-    starts, ends = events.step_starts.values(), events.whole_steps.values()
-    times_s = [*(each.times_s for each in starts), *(each.times_s for each in events.borders.values())]
-    begun_s = np.concatenate(
-        [[span(each)[0] for each in within], *times_s, *(each.starts_s for each in ends)]
-    )
-    ended_s = np.concatenate([[span(each)[1] for each in within], *times_s, *(each.ends_s for each in ends)])
+    rows = [*events.steps, *events.borders.values()]
+    begun_s = np.concatenate([[span(each)[0] for each in within], *(each.starts_s for each in rows)])
+    ended_s = np.concatenate([[span(each)[1] for each in within], *(each.ends_s for each in rows)])
     if not len(begun_s):
         return []
     starts_s = np.array(run_starts(events) or [begun_s.min()])

@@ -101,7 +101,7 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():  # a job's own steps and runs count for more
         log = logs.job(name)
-        knows_steps = bool(log.launcher or log.events.step_starts or log.events.whole_steps)
+        knows_steps = bool(log.launcher or log.events.steps)
         log.events.extend(event for event in events if not (knows_steps and isinstance(event, _FRAME)))
     logs.repeated = sum(log.drop_repeated() for log in logs.jobs.values())
     return logs

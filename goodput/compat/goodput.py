@@ -14,6 +14,7 @@ from .goodput_utils import (
     IntervalMetricType,
     IntervalWorkloadMetricDetails,
     MetricType,
+    SliceEfficiency,
     WorkloadMetricDetails,
     compute_ideal_step_time,
     get_timestamp_from_log_entry,
@@ -210,6 +211,20 @@ class GoodputCalculator:
         """Return the time up to which a job that has not ended is counted, in epoch seconds."""
         return utc_now().timestamp()
 
+    def account(self) -> CompatAccount:
+        """Account for the job so far, in seconds. Raises ValueError."""
+        return compat_account(self._job.events(), self.now_s(), elastic=self._elastic)
+
+    def window(self, start_s: float, end_s: float) -> CompatAccount:
+        """Account for a window (epoch seconds). Raises ValueError."""
+        return compat_window(self._job.events(), start_s, end_s, elastic=self._elastic)
+
+    def efficiency(self, total_s: float) -> SliceEfficiency:
+        """Return the use of slices from the start of the job on, for so many seconds; nothing without any."""
+        told = CompatEvents(self._job.events())
+        start_s = told.job_start_s
+        return {} if start_s is None else slice_efficiency(told.slices, start_s, start_s + total_s)
+
     def get_job_goodput(
         self, include_badput_breakdown: bool = False, configured_ideal_step_time: float | None = None
     ) -> tuple[float, BadputTimes, int]:
@@ -251,8 +266,7 @@ class GoodputCalculator:
         """Return percents, last step, seconds and disruptions of a window (UTC). Raises ValueError."""
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")
-        window = epoch_s(interval_start), epoch_s(interval_end)
-        account = compat_window(self._job.events(), *window, elastic=self._elastic)
+        account = self.window(epoch_s(interval_start), epoch_s(interval_end))
         last_step, disruptions = account.max_productive_step, account.disruptions
         return account.goodput_percent, account.breakdown(), last_step, account.total_s, disruptions
 
@@ -306,11 +320,7 @@ class ElasticGoodputCalculator(GoodputCalculator):
     def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
         """Return those of every job, with the efficiency of its slices."""
         details = super().get_job_goodput_details()
-        start_s = CompatEvents(self._job.events()).job_start_s
-        if start_s is None:
-            return cast(ElasticWorkloadMetricDetails, details)
-        end_s = start_s + details["total_elapsed_time"]
-        efficiency = slice_efficiency(self._job.slices(), start_s, end_s)
+        efficiency = self.efficiency(details["total_elapsed_time"])
         return cast(ElasticWorkloadMetricDetails, {**details, **efficiency})
 
     def get_interval_metric_details(
@@ -319,7 +329,8 @@ class ElasticGoodputCalculator(GoodputCalculator):
         """Return those of every job's window, with the efficiency of the slices that were recorded in it."""
         details = super().get_interval_metric_details(interval_start, interval_end)
         start_s, end_s = epoch_s(interval_start), epoch_s(interval_end)
-        inside = (each for each in self._job.slices() if start_s < each.time_s <= end_s)
+        slices = CompatEvents(self._job.events()).slices
+        inside = (each for each in slices if start_s < each.time_s <= end_s)
         efficiency = slice_efficiency(inside, start_s, end_s)
         return cast(ElasticIntervalWorkloadMetricDetails, {**details, **efficiency})
 

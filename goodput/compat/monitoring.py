@@ -10,21 +10,14 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import partial, partialmethod
 from typing import Any, ClassVar
 
 from ..log.tensorboard import TensorBoard
+from .goodput import ElasticGoodputCalculator, GoodputCalculator
 from .goodput_utils import GCPOptions
-from .rules import (
-    CompatAccount,
-    CompatError,
-    CompatEvents,
-    compat_account,
-    compat_window,
-    slice_efficiency,
-    step_deviations,
-)
-from .store import CompatJob, LocalLog, tell, utc_now
+from .rules import CompatAccount, CompatError
+from .store import tell
 
 __all__ = ["ElasticGoodputMonitor", "GCPOptions", "GoodputMonitor"]
 
@@ -35,17 +28,16 @@ _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a monitor shows of a job, one upload after the other.
+    """Writes what a calculator finds, one upload after the other.
 
     A write raises ValueError if there is nothing to write yet.
     """
 
-    with_slices = False
+    with_badput = with_slices = False
     ideal_step_time_s: float | None = None
 
-    def __init__(self, job: CompatJob, board: TensorBoard, *, with_badput: bool, elastic: bool) -> None:
-        self._job, self._board, self._turn = job, board, threading.Lock()
-        self._with_badput, self._elastic = with_badput, elastic
+    def __init__(self, calculator: GoodputCalculator, board: TensorBoard) -> None:
+        self._calculator, self._board, self._turn = calculator, board, threading.Lock()
         self._told = 0
 
     def upload(self, write: "Callable[[_Scalars], None]") -> None:
@@ -55,25 +47,23 @@ class _Scalars:
 
     def goodput(self) -> None:
         """Add goodput of the job so far, its badput by type, and the slices of an elastic one."""
-        told = CompatEvents(self._job.events())
-        account = compat_account(told, utc_now().timestamp(), elastic=self._elastic)
-        self._add_goodput("goodput/goodput", "badput" if self._with_badput else "", account, "goodput")
-        if self.with_slices and told.job_start_s is not None:
-            slices = slice_efficiency(told.slices, told.job_start_s, told.job_start_s + account.total_s)
-            for name, share in dict[str, float](**slices).items():
+        account = self._calculator.account()
+        self._add_goodput("goodput/goodput", "badput" if self.with_badput else "", account, "goodput")
+        if self.with_slices:
+            for name, share in dict[str, float](**self._calculator.efficiency(account.total_s)).items():
                 self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
 
     def rolling(self, windows_s: Sequence[int]) -> None:
         """Add goodput and badput of the last so many seconds; nothing where nothing happened."""
-        events, now_s = self._job.events(), utc_now().timestamp()
+        now_s = self._calculator.now_s()
         for window_s in windows_s:
             with suppress(CompatError):
-                account = compat_window(events, now_s - window_s, now_s, elastic=self._elastic)
+                account = self._calculator.window(now_s - window_s, now_s)
                 self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
 
     def deviations(self) -> None:
         """Add how far each step is from the ideal one, those that were not written yet."""
-        _, found_s = step_deviations(CompatEvents(self._job.events()), self.ideal_step_time_s)
+        found_s = self._calculator.get_step_deviation(self.ideal_step_time_s)
         for step, deviation_s in list(found_s.items())[self._told :]:
             self._board.add_scalar("step_deviation", deviation_s, step)
         self._board.flush()  # those of a flush that fails are added again
@@ -93,7 +83,7 @@ class _Scalars:
 
 
 class _Uploader(threading.Thread):
-    """Does `work` every `interval_s` seconds, and once more at its end, if that is wanted.
+    """Does `work` every `interval_s` seconds until it is `ended`, and then `once_more`, if that is wanted.
 
     A failure is reported, once while it stays the same, and ends nothing. No process waits for the thread.
     """
@@ -101,24 +91,14 @@ class _Uploader(threading.Thread):
     def __init__(self, label: str, work: Callable[[], None], interval_s: float) -> None:
         super().__init__(name="goodput monitor", daemon=True)
         self._label, self._work, self._interval_s = label, work, interval_s
-        self._ended = threading.Event()
-        self._once_more = False
+        self.ended, self.once_more = threading.Event(), False
         self._failure = ""
 
     def run(self) -> None:
-        while not self._ended.wait(self._interval_s):
+        while not self.ended.wait(self._interval_s):
             self._upload()
-        if self._once_more:
+        if self.once_more:
             self._upload()
-
-    def end(self, *, once_more: bool, patience_s: float | None) -> None:
-        """Have it end; wait for that so many seconds at most (None: as long as it takes), and say if not."""
-        self._once_more = once_more
-        self._ended.set()
-        if self is not threading.current_thread():  # a finalizer may come at any time
-            self.join(patience_s)
-            if self.is_alive():
-                tell(f"{self._label}: the last update is not done in time and is given up")
 
     def _upload(self) -> None:
         try:
@@ -146,11 +126,19 @@ class _Uploaders:
         self._uploaders[name].start()
 
     def stop(self, name: str, *, once_more: bool) -> None:
-        if self.is_running(name):  # not in a forked child
-            began_s = time.monotonic()
-            self._uploaders.pop(name).end(once_more=once_more, patience_s=self._left_s)
-            if self._left_s is not None:
-                self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+        """Have it end; wait for that as long as is left (None: as long as it takes), and say if not."""
+        if not self.is_running(name):  # as in a forked child
+            return
+        uploader, began_s = self._uploaders.pop(name), time.monotonic()
+        uploader.once_more = once_more
+        uploader.ended.set()
+        if uploader is threading.current_thread():  # a finalizer may come at any time
+            return
+        uploader.join(self._left_s)
+        if uploader.is_alive():
+            tell(f"{name}: the last update is not done in time and is given up")
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
 
     def stop_all(self, *, once_more: bool) -> None:
         for name in list(self._uploaders):
@@ -166,7 +154,7 @@ class GoodputMonitor:
     `gcs_sync_interval_seconds` and `cache_dir` change nothing.
     """
 
-    _elastic: ClassVar[bool] = False
+    _calculates: ClassVar[type[GoodputCalculator]] = GoodputCalculator
 
     def __init__(  # noqa: PLR0913, PLR0917  the peer's signature
         self,
@@ -201,8 +189,10 @@ class GoodputMonitor:
             tell("nothing is sent to Google Cloud Monitoring: scrtune works without a cloud")
         if (board := _tensorboard(str(tensorboard_dir))) is None:
             return
-        job = CompatJob(LocalLog(logger_name), job_name, max_logs_retention_period)
-        self._scalars = _Scalars(job, board, with_badput=include_badput_breakdown, elastic=self._elastic)
+        retention = max_logs_retention_period
+        calculator = self._calculates(job_name, logger_name, max_logs_retention_period=retention)
+        self._scalars = _Scalars(calculator, board)
+        self._scalars.with_badput = include_badput_breakdown
         self._scalars.ideal_step_time_s = configured_ideal_step_time
         self._writes = {_GOODPUT: _Scalars.goodput, _DEVIATION: _Scalars.deviations}
         # nothing that it runs knows the monitor, or that would never be collected and stopped
@@ -212,28 +202,16 @@ class GoodputMonitor:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
         self._start(_GOODPUT, self._upload_interval_s)
 
-    def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write them a last time and stop."""
-        self._stop(_GOODPUT, skip_final_flush)
-
     def start_step_deviation_uploader(self) -> None:
         """Write how far each step is from the ideal one, if `include_step_deviation`."""
         if self._with_deviation:
             self._start(_DEVIATION, self._deviation_interval_s)
-
-    def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write the rest and stop."""
-        self._stop(_DEVIATION, skip_final_flush)
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: list[int]) -> None:
         """Write goodput and badput of the last so many seconds, for each of these windows."""
         # without a start there are no windows to write
         self._writes[_ROLLING] = partial(_Scalars.rolling, windows_s=tuple(rolling_windows_seconds))
         self._start(_ROLLING, self._upload_interval_s)
-
-    def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write them a last time and stop."""
-        self._stop(_ROLLING, skip_final_flush)
 
     def _start(self, name: str, interval_s: float) -> None:
         if self._scalars is None:
@@ -243,11 +221,16 @@ class GoodputMonitor:
         else:
             self._uploaders.start(name, partial(self._scalars.upload, self._writes[name]), interval_s)
 
-    def _stop(self, name: str, skip_final_flush: bool | None) -> None:
+    def _stop(self, name: str, skip_final_flush: bool | None = None) -> None:
+        """Write it a last time and stop."""
         once_more = self._once_more if skip_final_flush is None else not skip_final_flush
         if once_more and name in self._writes and not self._uploaders.is_running(name):
             self._start(name, threading.TIMEOUT_MAX)
         self._uploaders.stop(name, once_more=once_more)
+
+    stop_goodput_uploader = partialmethod(_stop, _GOODPUT)
+    stop_step_deviation_uploader = partialmethod(_stop, _DEVIATION)
+    stop_rolling_window_goodput_uploader = partialmethod(_stop, _ROLLING)
 
 
 class ElasticGoodputMonitor(GoodputMonitor):
@@ -256,7 +239,7 @@ class ElasticGoodputMonitor(GoodputMonitor):
     What a monitor takes beside these is taken by name.
     """
 
-    _elastic: ClassVar[bool] = True
+    _calculates = ElasticGoodputCalculator
 
     def __init__(  # noqa: PLR0913, PLR0917  the peer's signature
         self,

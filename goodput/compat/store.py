@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from ..events import GoodputEvent, SlicesObserved
+from ..events import GoodputEvent
 from ..log.line_log import DIRECTORY_VARIABLE, log_path
 from ..log.line_writer import LineWriter, release, shared_writer
 from ..readers.jsonl import NO_JSON, own_event
@@ -152,10 +152,6 @@ class CompatJob:
                 f" the first: {self._unread[0]}"
             )
         return self._events
-
-    def slices(self) -> list[SlicesObserved]:
-        """Return what was recorded of an elastic job's slices so far."""
-        return [event for event in self._events if isinstance(event, SlicesObserved)]
 
     def _take(self, entry: Entry) -> None:
         """Take in all that an entry says; an event of our own log (with a `type`) is taken as it is."""

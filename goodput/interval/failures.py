@@ -59,7 +59,7 @@ def _thinned(events: JobEvents) -> list[ev.GoodputEvent]:
         (time_s, ev.IntervalEnded(kind=kind, time_s=time_s))
         for (kind, _, _), borders in events.borders.items()
         if kind == _RESTORE
-        for time_s, begins in zip(borders.times_s, borders.begins, strict=True)
+        for time_s, begins in zip(*borders.columns, strict=True)
         if not begins
     ]
 
@@ -69,10 +69,9 @@ def _thinned(events: JobEvents) -> list[ev.GoodputEvent]:
         near = {0, len(times_s) - 1, *at, *(place - 1 for place in at)}
         return [times_s[place] for place in near if 0 <= place < len(times_s)]
 
-    begun = [each.times_s for each in events.step_starts.values()]
-    begun += [each.ends_s for each in events.whole_steps.values()]
-    bordered = [each.times_s for each in events.borders.values()]
-    steps = [(time_s, ev.StepStarted(step=0, time_s=time_s)) for time_s in kept(begun)]
+    bordered = [each.ends_s for each in events.borders.values()]
+    begun = kept(each.ends_s for each in events.steps)
+    steps = [(time_s, ev.StepStarted(step=0, time_s=time_s)) for time_s in begun]
     signs = [(time_s, ev.IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
     return [event for _, event in sorted([*rare, *steps, *signs], key=itemgetter(0))]
 

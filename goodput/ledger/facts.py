@@ -131,18 +131,16 @@ def identity(*names: str) -> int:
 def read(events: JobEvents, codes: Codes) -> Facts:
     """Return the facts in `events`."""
     parts = []
-    for writer, begun in events.step_starts.items():
-        time, number = nanoseconds(begun.times_s), np.array(begun.numbers, np.int64)
-        parts.append(_rows(what(Form.STEP_STARTED), codes.of_writer(identity(writer)), time, number, time))
-    for writer, whole in events.whole_steps.items():
-        time, number = nanoseconds(whole.starts_s), np.array(whole.numbers, np.int64)
-        end = np.maximum(time, nanoseconds(whole.ends_s))
-        parts.append(_rows(what(Form.STEP_COMPLETED), codes.of_writer(identity(writer)), time, number, end))
+    tables = ((Form.STEP_STARTED, events.step_starts), (Form.STEP_COMPLETED, events.whole_steps))
+    for form, writer, rows in ((form, *item) for form, table in tables for item in table.items()):
+        time, number = nanoseconds(rows.starts_s), np.array(rows.numbers, np.int64)
+        end = np.maximum(time, nanoseconds(rows.ends_s)) if form == Form.STEP_COMPLETED else time
+        parts.append(_rows(what(form), codes.of_writer(identity(writer)), time, number, end))
     are_steps = [np.abs(each.number) < STEP_LIMIT for each in parts]
     parts = [each if good.all() else where(each, good) for each, good in zip(parts, are_steps, strict=True)]
     for (kind, name, writer), borders in events.borders.items():
-        code, time = codes.of_interval(kind, name), nanoseconds(borders.times_s)
-        begins = np.array(borders.begins, np.int64)
+        code, time = codes.of_interval(kind, name), nanoseconds(borders.starts_s)
+        begins = np.array(borders.numbers, np.int64)
         number = begins + 2 * codes.of_writer(identity(writer))
         parts.append(
             _rows(what(Form.BORDER, code), codes.of_writer(identity(name, writer)), time, number, time)

@@ -42,9 +42,7 @@ def run_starts(events: JobEvents) -> list[float]:
     starts = [each for each in events.others if isinstance(each, JobStarted) and isfinite(each.time_s)]
     if not any(each.writer for each in starts):
         return sorted({each.time_s for each in starts})
-    columns = [each.times_s for each in events.step_starts.values()]
-    columns += [each.starts_s for each in events.whole_steps.values()]
-    stepped = sorted(to_ns(time_s) for column in columns for time_s in column if isfinite(time_s))
+    stepped = sorted(to_ns(time_s) for each in events.steps for time_s in each.starts_s if isfinite(time_s))
     ended = [each.time_s for each in events.others if isinstance(each, JobEnded) and isfinite(each.time_s)]
 
     def next_step(time: int) -> int:

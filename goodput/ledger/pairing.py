@@ -22,7 +22,7 @@ def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> 
     columns = [(key, each) for key, each in events.borders.items() if kinds is None or key[0] in kinds]
     runs_s = np.array(run_starts(events) if columns else [], np.float64)
     for (kind, name, writer), each in columns:
-        times_s, begins = np.array(each.times_s, np.float64), np.array(each.begins, np.int64)
+        times_s, begins = (np.array(column) for column in each.columns)
         order = np.lexsort((begins, times_s))
         times_s, begins = times_s[order], begins[order]
         is_new = is_changed(times_s, begins)

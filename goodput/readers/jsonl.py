@@ -287,7 +287,7 @@ def _decoded(text: bytes, count: int, decoder: msgspec.json.Decoder[_T]) -> tupl
 def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
     begun = [line for line in lines if line.type == "step_started"]
     for (job, writer), part in _grouped(begun, "job_name", "writer"):
-        _fill(jobs[job].step_starts[writer], part, numbers="step", times_s="time_s")
+        _fill(jobs[job].step_starts[writer], part, numbers="step", starts_s="time_s")
     completed = [line for line in lines if line.type == "step_completed"]
     for (job, writer), part in _grouped(completed, "job_name", "writer"):
         whole = jobs[job].whole_steps[writer]
@@ -299,8 +299,8 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
         if kind is UNSET:
             raise ValueError("no kind")
         borders = jobs[job].borders[kind, name, writer]
-        borders.begins.fromlist([int(line.type == "interval_started") for line in part])
-        _fill(borders, part, times_s="time_s")
+        borders.numbers.fromlist([int(line.type == "interval_started") for line in part])
+        _fill(borders, part, starts_s="time_s")
 
 
 def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
@@ -312,11 +312,11 @@ def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
         if both or [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time]:
             raise ValueError("several things in one entry")
         if begun:
-            _fill(jobs[job].step_starts[""], begun, numbers="step_count", times_s="step_start_time")
+            _fill(jobs[job].step_starts[""], begun, numbers="step_count", starts_s="step_start_time")
         if loading:
             borders = jobs[job].borders["data_loading", "", ""]
-            borders.begins.fromlist(begins)
-            borders.times_s.fromlist(
+            borders.numbers.fromlist(begins)
+            borders.starts_s.fromlist(
                 [start if end is UNSET else end for start, end in map(_LOADING, loading)]
             )
 

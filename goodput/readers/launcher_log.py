@@ -108,7 +108,7 @@ def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[ev.Good
     none.
     """
     recorded = {type(event) for event in events.others}
-    if not (events.step_starts or events.whole_steps or ev.JobStarted in recorded):
+    if not (events.steps or ev.JobStarted in recorded):
         return as_goodput_events(launcher)
     listed = sorted(launcher, key=order)
     made = _queued(listed)
@@ -150,7 +150,7 @@ def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
     ]
     if not ends_s:
         return None
-    saved_s = sorted(events.step_starts[""].times_s)
+    saved_s = sorted(events.step_starts[""].starts_s)
     lost_s = sum(end_s - saved_s[bisect_left(saved_s, end_s) - 1] for end_s in ends_s)
     return EstimatedLoss(runs=len(ends_s), lost_s=lost_s, most_s=2 * lost_s)
 

@@ -67,8 +67,7 @@ def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple
 
     For it a step lasts until the next one, if that has the next number, whoever reports them.
     """
-    columns = [(each.numbers, each.times_s) for each in events.step_starts.values()]
-    columns += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
+    columns = [(each.numbers, each.starts_s) for each in events.steps]
     numbers, starts_s = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(starts_s, kind="stable")
     if window is not None:

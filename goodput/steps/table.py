@@ -3,13 +3,12 @@
 The table follows from the set of events, not from their order of arrival. Times are seconds.
 """
 
-from array import array
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..job_events import STEP_LIMIT, JobEvents
+from ..job_events import STEP_LIMIT, JobEvents, Moments
 from ..ledger.attempts import nameless_rollbacks
 from ..ledger.claims import are_in_order, is_changed, joined, nanoseconds
 from ..ledger.launches import run_starts
@@ -96,10 +95,10 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     for code, name in enumerate(writers):
         known: _Whole = empty.run
         if (whole := events.whole_steps.get(name)) is not None:
-            parts.append(_whole(_attempts(name, runs_s, whole.numbers, whole.starts_s, whole.ends_s), code))
+            parts.append(_whole(_attempts(name, runs_s, whole), code))
             known = np.unique(parts[-1].run)
         if (begun := events.step_starts.get(name)) is not None:
-            parts.append(_begun(_attempts(name, runs_s, begun.numbers, begun.times_s), code, known))
+            parts.append(_begun(_attempts(name, runs_s, begun), code, known))
     ranks = joined(parts)
     job = _of_the_job(ranks, is_shared=sum(len(each.run) > 0 for each in parts) > 1)
     stride = 1 if by_number else usual_stride(job.steps)
@@ -172,9 +171,9 @@ def _begun(begun: list[Any], code: int, known: _Whole) -> StepRows:
     return StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
 
 
-def _attempts(name: str, runs_s: Seconds, numbers: "array[int]", *times: "array[float]") -> list[Any]:
+def _attempts(name: str, runs_s: Seconds, steps: Moments) -> list[Any]:
     """Return run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
-    number, *times_s = map(np.array, (numbers, *times))
+    *times_s, number = map(np.array, steps.columns)
     good = np.isfinite(times_s[-1] - times_s[0]) & (times_s[-1] >= times_s[0])
     good &= np.isfinite(times_s[0]) & (abs(number) < STEP_LIMIT)
     columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]

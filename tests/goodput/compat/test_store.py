@@ -244,7 +244,7 @@ recorder.flush()
 recorder.flush()
 monitor.stop_goodput_uploader()
 recorder._log.close()
-monitor._scalars._job._log.close()
+monitor._scalars._calculator._job._log.close()
 print(len(waited_s), sum(left_s > 0 for left_s in waited_s), max(waited_s) <= 1)
 """
     said = run(tmp_path, code)
