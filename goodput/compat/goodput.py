@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from .goodput_utils import (
     BadputTimes,
@@ -220,8 +220,8 @@ class GoodputCalculator:
         return compat_window(self._job.events(), start_s, end_s, elastic=self._elastic)
 
     def efficiency(self, total_s: float) -> SliceEfficiency:
-        """Return the use of slices from the start of the job on, for so many seconds; nothing without any."""
-        told = CompatEvents(self._job.events())
+        """Return the use of an elastic job's slices, for so many seconds from its start; or nothing."""
+        told = CompatEvents(self._job.events() if self._elastic else ())
         start_s = told.job_start_s
         return {} if start_s is None else slice_efficiency(told.slices, start_s, start_s + total_s)
 
@@ -275,7 +275,7 @@ class GoodputCalculator:
         self._update_deviations(CompatEvents(self._job.events()), configured_ideal_step_time)
         return dict(self._deviations)
 
-    def get_job_goodput_details(self) -> WorkloadMetricDetails:
+    def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
         """Return what the last question about the job found, in seconds; zeros before the first one."""
         account, is_asked = self._account or CompatAccount(), self._account is not None
         return {
@@ -287,23 +287,30 @@ class GoodputCalculator:
             "step_time_deviation": dict(self._deviations) if is_asked else {},
             "ideal_step_time": self._ideal_step_time_s if is_asked else 0.0,
             "total_excluded_time": 0.0,  # as there: get_job_goodput_with_exclusions returns it
+            **self.efficiency(account.total_s),
         }
 
     def get_interval_metric_details(
         self, interval_start: dt.datetime, interval_end: dt.datetime
-    ) -> IntervalWorkloadMetricDetails:
+    ) -> ElasticIntervalWorkloadMetricDetails:
         """Return a window's goodput and badput in percent, empty if there is none, and its length in s."""
-        details: IntervalWorkloadMetricDetails = {
+        start_s, end_s = epoch_s(interval_start), epoch_s(interval_end)
+        slices = CompatEvents(self._job.events() if self._elastic else ()).slices
+        inside = (each for each in slices if start_s < each.time_s <= end_s)
+        details: ElasticIntervalWorkloadMetricDetails = {
             "interval_goodput": {},
             "interval_badput": {},
             "interval_size": int((interval_end - interval_start).total_seconds()),
+            **slice_efficiency(inside, start_s, end_s),
         }
         try:
-            goodput, badput, *_ = self.get_job_goodput_interval(interval_start, interval_end)
+            account = self.window(start_s, end_s)
         except ValueError as error:
             tell(f"no goodput from {interval_start} to {interval_end}: {error}")
-            return details
-        return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
+        else:
+            details["interval_goodput"] = {GoodputType.TOTAL: account.goodput_percent}
+            details["interval_badput"] = account.breakdown()
+        return details
 
     def _update_deviations(self, told: CompatEvents, configured_ideal_step_time_s: float | None) -> None:
         if self._deviations and told.steps == self._steps_seen:
@@ -315,24 +322,7 @@ class GoodputCalculator:
 class ElasticGoodputCalculator(GoodputCalculator):
     """A calculator with waits and re-initialisations apart, and with the efficiency of recorded slices."""
 
-    _elastic: ClassVar[bool] = True
-
-    def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
-        """Return those of every job, with the efficiency of its slices."""
-        details = super().get_job_goodput_details()
-        efficiency = self.efficiency(details["total_elapsed_time"])
-        return cast(ElasticWorkloadMetricDetails, {**details, **efficiency})
-
-    def get_interval_metric_details(
-        self, interval_start: dt.datetime, interval_end: dt.datetime
-    ) -> ElasticIntervalWorkloadMetricDetails:
-        """Return those of every job's window, with the efficiency of the slices that were recorded in it."""
-        details = super().get_interval_metric_details(interval_start, interval_end)
-        start_s, end_s = epoch_s(interval_start), epoch_s(interval_end)
-        slices = CompatEvents(self._job.events()).slices
-        inside = (each for each in slices if start_s < each.time_s <= end_s)
-        efficiency = slice_efficiency(inside, start_s, end_s)
-        return cast(ElasticIntervalWorkloadMetricDetails, {**details, **efficiency})
+    _elastic = True
 
 
 def epoch_s(time: dt.datetime) -> float:
