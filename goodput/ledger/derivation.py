@@ -18,6 +18,7 @@ from .claims import (
     Longs,
     Spans,
     StepClaims,
+    distinct,
     is_changed,
     joined,
     last_of_each,
@@ -171,7 +172,7 @@ class Derived:
         known = self.facts.of(Form.WENT_BACK)
         within = begins_within(self._backs, self._at_run, (known.who, known.number))
         begins = np.concatenate([self.runs.starts, self.facts.of(Form.RESTARTED).time, within])
-        return np.append(self.settled.attempts, np.unique(begins[begins >= self.settled.at]))
+        return np.append(self.settled.attempts, distinct(begins[begins >= self.settled.at]))
 
     def _infer(self) -> None:
         """Find what starts and ends stand for."""
@@ -208,7 +209,7 @@ class Derived:
         """Return when, behind a time, a writer began its next step in the same run."""
         steps, runs = self._tables[0], self._run_of[0]
         made = np.full(len(who), NEVER)
-        for writer in np.unique(who).tolist():
+        for writer in distinct(who).tolist():
             begin, behind = np.searchsorted(steps.who, (writer, writer + 1))
             which = np.flatnonzero(who == writer)
             at = begin + np.searchsorted(steps.time[begin:behind], time[which], side="right")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .. import buckets
 from ..buckets import Codes
 from .attempts import Attempts
-from .claims import BucketClaims, Doubts, Flags, Longs, Spans, StepClaims, joined, where
+from .claims import BucketClaims, Doubts, Flags, Longs, Spans, StepClaims, distinct, joined, where
 from .step_claims import HUNG
 
 MILLIONTHS = 1_000_000
@@ -93,7 +93,7 @@ class Timeline:
         claims = {_IN_DOUBT: Spans(groups.start, groups.end).union(), **claims}
         edges = [groups.start, groups.end, background[0], np.array([self.begin, self.behind])]
         edges += [edge for each in claims.values() for edge in each]
-        points = np.unique(np.clip(np.concatenate(edges), self.begin, self.behind))
+        points = distinct(np.clip(np.concatenate(edges), self.begin, self.behind))
         start, end = points[:-1], points[1:]
         winner = background[1][np.searchsorted(background[0], start, side="right") - 1]
         for code in (_IN_DOUBT, *weakest_first):
@@ -116,7 +116,7 @@ class _Made:
             points = np.ravel(np.column_stack(steps[:2]))
             values = np.ravel(np.column_stack([made - steps.steps, made]))
         else:
-            points = np.unique(np.concatenate(steps[:2]))
+            points = distinct(np.concatenate(steps[:2]))
             values = np.append(0.0, np.cumsum(_mean_rates(steps, points) * np.diff(points)))
         self._origin = int(points[0]) if len(points) else 0
         self._points, self._values = (points - self._origin).astype(np.float64), values.astype(np.float64)
