@@ -142,9 +142,8 @@ def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
-    members = min(redundancy.set_size, redundancy.nodes)
-    factor = storage_factor(scheme, members, set_failures(settings))
-    return datasets * each_bytes * now.ranks_per_node / redundancy.ranks * factor
+    factor = storage_factor(scheme, redundancy.members, set_failures(settings))
+    return datasets * now.node_bytes(each_bytes) * factor
 
 
 def _free_bytes(now: Situation) -> int:

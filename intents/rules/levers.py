@@ -92,8 +92,9 @@ def _schemes(now: Situation) -> tuple[Value, ...]:
     redundancy = now.intents.redundancy
     if redundancy.nodes < _LEAST_SETS:
         return ("SINGLE",)
-    members = min(redundancy.set_size, redundancy.nodes)
-    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or members > losses)
+    return tuple(
+        scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or redundancy.members > losses
+    )
 
 
 def _flush_every(now: Situation) -> tuple[Value, ...]:

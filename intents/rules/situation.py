@@ -20,7 +20,7 @@ _REINIT_S = 0.3
 _REINIT_INITS, _REINIT_MORE_S = 2.0, 0.01
 """It is more than SCR_Init. Measured with 2 and 4 ranks on 2 cores: quiet, 2 to 7 ms after an SCR_Init of 1
 to 12; beside two busy processes 3 ms after 2 to 3, or 140 to 380 ms after 70 to 235."""
-_MEMORY = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
+_MEMORY = "/dev/shm"  # noqa: S108 - SCR's default of its cache (scr_conf.h), no temporary file of ours
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 _MOST_AHEAD = 200
 _FEWEST = 4
@@ -116,6 +116,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return is_cached(self.settings)
 
     @property
+    def cache_base(self) -> str:
+        """Directory below which SCR's cache lies, without a slash at its end."""
+        return str(self.job.settings.get("SCR_CACHE_BASE", _MEMORY) if self.job else _MEMORY).rstrip("/")
+
+    @property
     def caches_in_memory(self) -> bool:
         """True when SCR's cache is in the node's memory, as it is by default."""
         return self.job is not None and self.job.cache.startswith(_MEMORY)
@@ -134,6 +139,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         redundancy = self.intents.redundancy
         seen = min(self.intents.affinity.processes, redundancy.ranks)
         return seen or -(-redundancy.ranks // redundancy.nodes)
+
+    def node_bytes(self, checkpoint_bytes: int | None = None) -> float:
+        """Return this node's part of a checkpoint of the job, by its ranks; of the last one by default."""
+        of_job = self.intents.flush.checkpoint_bytes if checkpoint_bytes is None else checkpoint_bytes
+        return of_job * self.ranks_per_node / self.intents.redundancy.ranks
 
     @property
     def files_per_rank(self) -> int:

@@ -33,7 +33,6 @@ from ...situation import Situation
 from ..table import CKPT, COPY_TYPE, GROUP
 
 _FEWEST = 2
-_MEMORY = "/dev/shm"  # noqa: S108 - SCR's default (scr_conf.h), no temporary file of ours
 
 
 def fault_model(now: Situation) -> Iterator[DerivedParameter]:
@@ -133,8 +132,7 @@ def _menu(now: Situation) -> DerivedParameter:
     gain_s, sd_s = _menu_gain(now, nth, encode_s)
     if gain_s <= 0:
         return replace(found, why_not=f"it would cost {seconds_text(-gain_s)} more than it saves")
-    base = str(now.job.settings.get("SCR_CACHE_BASE", _MEMORY)) if now.job else _MEMORY
-    return replace(found, gain_s=gain_s, gain_sd_s=sd_s, lines=_menu_lines(base.rstrip("/"), nth))
+    return replace(found, gain_s=gain_s, gain_sd_s=sd_s, lines=_menu_lines(now.cache_base, nth))
 
 
 def menu_interval(write_s: float, encode_s: float, process_share: float) -> int:
@@ -158,10 +156,8 @@ def _why_no_menu(now: Situation) -> str:
 
 def _why_no_room(now: Situation) -> str:
     """Return why two datasets, one of them with its parity, have no room in the cache; empty if they have."""
-    flush, redundancy, node = now.intents.flush, now.intents.redundancy, now.node
-    here = flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
-    more_bytes = here * storage_factor("XOR", min(redundancy.set_size, redundancy.nodes))
-    free_bytes = node.cache_free_bytes if node else 0
+    more_bytes = now.node_bytes() * storage_factor("XOR", now.intents.redundancy.members)
+    free_bytes = now.node.cache_free_bytes if now.node else 0
     if free_bytes <= 0:
         return "the free space of the cache is not known"
     if more_bytes <= CACHE_SHARE * free_bytes:
@@ -176,8 +172,7 @@ def _encode_s(now: Situation) -> tuple[float, str]:
         return flush.encode_s, "measured"
     if probe is None or not (probe.cache_read_bytes_per_s > 0 and probe.cache_write_bytes_per_s > 0):
         return 0.0, ""
-    here = flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
-    parity = 1 / (max(_FEWEST, min(redundancy.set_size, redundancy.nodes)) - 1)
+    here, parity = now.node_bytes(), 1 / (max(_FEWEST, redundancy.members) - 1)
     seconds = here / probe.cache_read_bytes_per_s + here * parity / probe.cache_write_bytes_per_s
     return seconds, "by the probe's rates, without the network"
 
