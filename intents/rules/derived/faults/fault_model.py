@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from .....units import bytes_text, count_text, rounded_duration_text, seconds_text
 from ....observe.faults.redundancy import most_survived, storage_factor
-from ....settings import flush_every, is_cached
+from ....settings import flush_every
 from ...guards import CACHE_SHARE
 from ...parameter import DerivedParameter
 from ...situation import Situation
@@ -93,7 +93,6 @@ def _group(now: Situation) -> DerivedParameter:
 def _why_no_groups(now: Situation) -> str:
     faults, switches = now.intents.faults, now.intents.faults.switches
     sizes = {len(hosts) for hosts in switches.values()}
-    is_encoded = now.intents.redundancy.effective != "SINGLE" and is_cached(now.settings)
     reasons = {
         "no switches are known: NODE, where each node fails by itself, is SCR's default": not switches,
         "the allocation has other nodes than the job: sets across switches need a line for every node": (
@@ -102,7 +101,7 @@ def _why_no_groups(now: Situation) -> str:
         "all nodes hang on one switch, whose loss no scheme survives": len(switches) < _FEWEST,
         "each node hangs on a switch of its own: NODE is the same": sizes == {1},
         "the switches have unequally many nodes: redset would leave some without a set": len(sizes) > 1,
-        "nothing is encoded across nodes": not is_encoded,
+        "nothing is encoded across nodes": not now.encodes(now.settings),
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
@@ -143,7 +142,7 @@ def menu_interval(write_s: float, encode_s: float, process_share: float) -> int:
 def _why_no_menu(now: Situation) -> str:
     if now.intents.faults.nodes < _FEWEST:
         return "on one node SCR falls back to SINGLE"
-    if not is_cached(now.settings):
+    if not now.cached:
         return "checkpoints bypass the cache"
     if flush_every(now.settings) <= 1:
         return "every checkpoint is flushed: XOR would protect it for as long as its flush takes"
@@ -157,7 +156,7 @@ def _why_no_menu(now: Situation) -> str:
 def _why_no_room(now: Situation) -> str:
     """Return why two datasets, one of them with its parity, have no room in the cache; empty if they have."""
     more_bytes = now.node_bytes() * storage_factor("XOR", now.intents.redundancy.members)
-    free_bytes = now.node.cache_free_bytes if now.node else 0
+    free_bytes = now.cache_free_bytes
     if free_bytes <= 0:
         return "the free space of the cache is not known"
     if more_bytes <= CACHE_SHARE * free_bytes:
