@@ -12,7 +12,7 @@ from ...client.job_terms import JobTerms
 from ...client.paths import JobPaths
 from ...intents.events import Values
 from ...scr_config.files import write_config
-from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
+from ...scr_config.locations import PLACES, app_conf_path, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ...scr_config.rewrite import rewrite
@@ -237,8 +237,7 @@ def _why_not_traced(job: Job, inherited: Mapping[str, str]) -> str:
 def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
     """Return what SCR would find here, with what the application gave to SCR_Config in its last run."""
     user, system = _text(user_conf), _system_conf(inherited)
-    prefix = str(resolve(inherited, user, None, system).settings.get("SCR_PREFIX", ""))
-    program = Path(prefix, ".scr", "app.conf").absolute()
+    program = app_conf_path(inherited, Path.cwd(), user, system)
     return resolve(inherited, user, _text(program) if program.is_file() else None, system)
 
 
