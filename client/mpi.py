@@ -11,16 +11,15 @@ NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 """The nodes that the embedded engine simulates."""
 
 
-class NoMpiexecError(FileNotFoundError):
-    """There is no mpiexec; the text says what to do."""
-
-
 def mpiexec() -> str:
-    """Return the mpiexec of the mpich wheel, beside our own interpreter, else that on PATH."""
+    """Return the mpiexec of the mpich wheel, beside our own interpreter, else that on PATH.
+
+    Raises FileNotFoundError; the text says what to do.
+    """
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
-        raise NoMpiexecError("no mpiexec beside this Python or on PATH; run: pip install 'scrtune[mpich]'")
+        raise FileNotFoundError("no mpiexec beside this Python or on PATH; run: pip install 'scrtune[mpich]'")
     return found
 
 

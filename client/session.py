@@ -21,8 +21,9 @@ from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
 from .capture.gate import TracedCalls, TraceGate
 from .embedded.engine import EmbeddedEngine
-from .engine import EngineError, OutputFlags, declared, say
+from .engine import EngineError, OutputFlags, say
 from .implicit_steps import ImplicitSteps
+from .job_terms import declared
 from .libscr.engine import LibscrEngine
 from .libscr.find import LibscrUnavailable, find_libscr
 from .libscr.library import Library

@@ -127,6 +127,10 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     init_s: float = 0.0
     declared: Declared = Declared()
 
+    def is_given(self, name: str) -> bool:
+        """Return whether anybody set `name`: its value is not SCR's default."""
+        return self.sources.get(name, ValueSource.DEFAULT) != ValueSource.DEFAULT
+
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The accesses of one kind in one tier, within one digest, to files of one content.

@@ -29,10 +29,6 @@ _AT_ONCE_S = 2.0
 _SOON_S = 0.1
 
 
-class NoWorkerError(TimeoutError):
-    """No worker of a scheduler has come; the text says for how long and what to do."""
-
-
 @contextmanager
 def connected(scheduler: str) -> Iterator[Client]:
     """Connect to a scheduler: its address, the file that it wrote (.json), or ``slurm:JOBS``.
@@ -54,7 +50,7 @@ def connected(scheduler: str) -> Iterator[Client]:
 
 
 def await_worker(client: Client, scheduler: str, wait_s: float, say: Callable[[str], None]) -> None:
-    """Return once a worker is there; `say` what is waited for. Raises NoWorkerError after `wait_s`."""
+    """Return once a worker is there; `say` what is waited for. Raises TimeoutError after `wait_s`."""
     for_s = rounded_duration_text(wait_s)
     try:
         client.wait_for_workers(1, timeout=min(wait_s, _AT_ONCE_S))
@@ -67,7 +63,7 @@ def await_worker(client: Client, scheduler: str, wait_s: float, say: Callable[[s
     except distributed.TimeoutError:
         is_slurm = scheduler.partition(":")[0] == SLURM
         why = "squeue --me says what its jobs wait for" if is_slurm else "start some: dask worker ADDRESS"
-        raise NoWorkerError(
+        raise TimeoutError(
             f"no worker of {scheduler} has come in {for_s}: {why}; --scheduler-wait TIME waits longer"
         ) from None
 

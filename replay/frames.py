@@ -11,9 +11,7 @@ Rows = Iterable[msgspec.Struct] | Iterable[Mapping[str, object]]
 
 def columns(rows: Rows) -> dict[str, list[object]]:
     """Return rows as columns; the fields of a part have its name before theirs (``cache_seconds``)."""
-    flat = [
-        flattened(msgspec.structs.asdict(row) if isinstance(row, msgspec.Struct) else row) for row in rows
-    ]
+    flat = [flattened(msgspec.to_builtins(row, str_keys=True)) for row in rows]
     names = list(dict.fromkeys(name for row in flat for name in row))
     return {name: [row.get(name) for row in flat] for name in names}
 
@@ -22,13 +20,8 @@ def flattened(row: Mapping[str, object]) -> dict[str, object]:
     """Return `row` with the fields of its parts beside its own; a list is a text."""
     found: dict[str, object] = {}
     for name, value in row.items():
-        if isinstance(value, msgspec.Struct):
-            value = msgspec.structs.asdict(value)  # noqa: PLW2901 - as one kind of part
         if isinstance(value, Mapping):
-            found |= {
-                f"{name}_{key}": each
-                for key, each in flattened({str(k): v for k, v in value.items()}).items()
-            }
+            found |= {f"{name}_{key}": each for key, each in flattened(value).items()}
         else:
             found[name] = "; ".join(map(str, value)) if isinstance(value, tuple | list) else value
     return found

@@ -27,7 +27,7 @@ from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import Resolved, resolve
 from .outputs import MOST_LINES, read_outputs, without_writes
 from .reading.scan import read_table
-from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces
+from .reading.traces import Summary, cut_at_gaps, find_traces, read_traces, tiers_of
 from .seen_settings import certain, seen_settings
 from .spans import JobInterval, TraceFindings, from_spans, from_writes, writes
 from .study import Run, study
@@ -57,6 +57,11 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     declared: Declared = Declared()
     conf: str | None = None
     system_conf: str | None = None
+
+    @property
+    def tiers(self) -> dict[str, str]:
+        """The tiers of the directories that are known."""
+        return tiers_of(self.prefix, self.cache)
 
 
 class MergedTraces(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +175,7 @@ def _see_scr(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDige
     """Return what traces of a job that wrote to its cache show; for that they are read once more."""
     if _written_tier(shape, digests) != Tier.CACHE:
         return _SeenOfScr({}, ())
-    table = read_table(paths, _tiers(shape)).resolved()
+    table = read_table(paths, shape.tiers).resolved()
     found = study([Run(name="recorded", table=table)])
     row = found.runs[0]
     flushes = (
@@ -214,7 +219,7 @@ def _in_order(  # noqa: PLR0913, PLR0917 - what one reading of the traces has fo
         yield from digests
         yield from events
         return
-    outputs, rest = read_outputs(paths, _tiers(shape), saves)
+    outputs, rest = read_outputs(paths, shape.tiers, saves)
     yield from map(without_writes, digests)
     yield rest
     for event in events:
@@ -248,7 +253,7 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
 
     The digests are in order of time. None spans the way back from an archive's trace to its next.
     """
-    decoder = TraceDecoder(_tiers(shape), new_scanner())
+    decoder = TraceDecoder(shape.tiers, new_scanner())
     digests: list[TraceDigest | None] = []
     end_s = 0.0
     for number, batch in enumerate(read_traces(paths, summary)):
@@ -283,19 +288,13 @@ def _written_tier(shape: JobShape, digests: Sequence[TraceDigest]) -> Tier:
 
 def _slices(paths: Iterable[Path], shape: JobShape, tier: Tier, gap_s: float) -> Iterator[TraceDigest]:
     """Return the writes into `tier`, cut where nothing was traced for longer than `gap_s`."""
-    decoder = TraceDecoder(_tiers(shape), new_scanner())
+    decoder = TraceDecoder(shape.tiers, new_scanner())
     for batch in read_traces(paths, Summary()):
         for lines in cut_at_gaps(batch.data, gap_s):
             decoder.feed(lines, batch.source)
             if (digest := decoder.take()) is not None:
                 kept = tuple(access for access in digest.accesses if access.tier == tier)
                 yield msgspec.structs.replace(digest, accesses=kept)
-
-
-def _tiers(shape: JobShape) -> dict[str, str]:
-    return {
-        directory: tier for directory, tier in ((shape.cache, "cache"), (shape.prefix, "prefix")) if directory
-    }
 
 
 def _without_environment(problem: ConfigProblem) -> ConfigProblem:

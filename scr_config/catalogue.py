@@ -134,6 +134,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return ValueSource.USER_CONFIG in self.layers and not self.is_lever
 
     @property
+    def value_words(self) -> str:
+        """Return what its values may be, with the unit where that is not clear."""
+        return self.allowed + (f", in {self.unit}" if self.unit not in ("", "bytes") else "")
+
+    @property
     def default_words(self) -> str:
         """Return the default in words, with that of SCR's manual where it differs."""
         if self.default is None:
@@ -204,6 +209,12 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     since: str = "1.1"
     status: Status = Status.ACTIVE
     note: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """Return all that is said of it."""
+        inert = "Changes nothing." if self.status is Status.INERT else ""
+        return " ".join(filter(None, (self.doc, inert, self.note)))
 
 
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .parse import parse
-from .resolution import expand
+from .resolution import expand, resolve
 
 COMPILED_SYSTEM_CONF = Path("/etc/scr.conf")
 """The system's config file when SCR's build names none (src/scr_conf.h:91)."""
@@ -70,6 +70,17 @@ def system_conf_path(search_path: str | None = None) -> Path:
         return Path(match[1])
     # GNUInstallDirs: the sysconf directory of /usr is /etc
     return COMPILED_SYSTEM_CONF if install == Path("/usr") else install / "etc" / "scr.conf"
+
+
+def app_conf_path(
+    environment: Mapping[str, str], cwd: Path, user_conf: str | None, system_conf: str | None
+) -> Path:
+    """Return where SCR keeps what the application gave to SCR_Config in its last run, which need not exist.
+
+    `user_conf` and `system_conf` are the texts of the files, by which the prefix directory is found.
+    """
+    prefix = resolve(environment, user_conf, None, system_conf).settings.get("SCR_PREFIX", "")
+    return cwd / str(prefix) / ".scr" / "app.conf"
 
 
 def file_lines(path: Path) -> Sequence[str]:

@@ -176,19 +176,18 @@ def goodput(options: GoodputOptions) -> None:
     elif options.mtbf_prior is not None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
     elif options.query.is_plain and not options.logs:
-        job = views.of_running_or_ended(find(options.job_id))
-        print_view(
-            job, options.form, tables.job, lambda job: csv_text(tables.COLUMNS, tables.rows_of_job(job))
-        )
+        _print(views.of_running_or_ended(find(options.job_id)), options.form)
     else:
         if options.logs:
             view = views.of_logs(options.logs, options.job_name, options.query)
         else:
             view = views.of_journal(find(options.job_id), options.query)
         report_unread(view.problems, repeated=view.repeated, lost=view.lost)
-        print_view(
-            view, options.form, tables.logs, lambda view: csv_text(tables.COLUMNS, tables.rows_of_logs(view))
-        )
+        _print(view, options.form)
+
+
+def _print(view: views.LogsView | views.JobGoodputView, form: Form) -> None:
+    print_view(view, form, tables.jobs, lambda view: csv_text(tables.COLUMNS, tables.rows(view)))
 
 
 def _say_which(options: GoodputOptions) -> None:

@@ -11,10 +11,11 @@ from typing import Literal
 
 import click
 
+from ...client.job_terms import Mode
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
 from ...daemon.launch.application import application_of
-from ...daemon.launch.environment import KEEP_S, JobOptions, Mode
+from ...daemon.launch.environment import KEEP_S, JobOptions
 from ...daemon.launch.mpi import mpi_mismatch
 from ...daemon.options import OFF, Monitoring
 from ...intents.contradictions import in_declared

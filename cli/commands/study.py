@@ -17,6 +17,7 @@ from ...intents.settings import DEFAULTS
 from ...replay.frames import columns, to_arrow
 from ...replay.reading.cache import user_cache
 from ...replay.reading.scan import Progress, read_table
+from ...replay.reading.traces import tiers_of
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
@@ -192,15 +193,14 @@ def _traces(run: RunSource) -> list[Path]:
 
 
 def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
-    named = ((run.cache or source.cache, "cache"), (run.prefix or source.prefix, "prefix"))
-    return {directory: tier for directory, tier in named if directory}
+    return tiers_of(run.prefix or source.prefix, run.cache or source.cache)
 
 
 @contextmanager
 def _reader(options: StudyOptions) -> Iterator[Callable[..., TraceTable]]:
     """Return what reads tables: this machine, or a cluster with workers.
 
-    Raises click.UsageError, NoWorkerError.
+    Raises click.UsageError, TimeoutError.
     """
     scheduler = options.scheduler
     if not scheduler:

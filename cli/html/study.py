@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
@@ -98,19 +98,14 @@ def _figure(
     return Figure(title, note, svg(height, draw_all, title))
 
 
-class _Box(NamedTuple):
-    """A rectangle: from when to when (s), and its edges in lanes."""
-
-    start_s: float
-    end_s: float
-    top: float
-    bottom: float
+_Ends = tuple[float, float]
 
 
-def _bar(canvas: Canvas, axes: Axes, box: _Box, colour: str, note: str) -> None:
-    """Draw a bar with its tooltip."""
-    corner, size = (box.start_s, box.top), (box.end_s - box.start_s, box.bottom - box.top)
-    canvas.note(axes.add_patch(Rectangle(corner, *size, fc=colour, linewidth=0)), note)
+def _bar(canvas: Canvas, axes: Axes, times_s: _Ends, lanes: _Ends, of: str, note: str) -> None:  # noqa: PLR0913, PLR0917
+    """Draw a bar from one time to another, within parts of lanes, with its tooltip."""
+    (start_s, end_s), (top, bottom) = times_s, lanes
+    patch = Rectangle((start_s, top), end_s - start_s, bottom - top, fc=_COLOURS[of], linewidth=0)
+    canvas.note(axes.add_patch(patch), note)
 
 
 def _seconds(found: Study) -> Figure:
@@ -124,7 +119,7 @@ def _seconds(found: Study) -> Figure:
                 if value_s > 0:
                     top = number - 0.42 + 0.28 * index
                     about = f"{row.name}, {name}: {value_s:,.3f} s"
-                    _bar(canvas, axes, _Box(0, value_s, top, top + 0.25), _COLOURS[name], about)
+                    _bar(canvas, axes, (0, value_s), (top, top + 0.25), name, about)
                     at = (value_s, top + 0.13)
                     axes.annotate(f" {seconds_column(value_s)}", at, va="center", color=canvas.theme.muted)
 
@@ -157,14 +152,14 @@ def _timeline(found: Study) -> Figure:
         for number, run in enumerate(found.runs):
             for row in checkpoints[run.name]:
                 start_s = row.start_s - run.start_s
-                box = _Box(start_s, start_s + row.wall_s, number - 0.42, number - 0.27)
                 about = f"checkpoint {row.number}: {row.seconds:,.3f} s"
-                _bar(canvas, axes, box, _COLOURS["checkpoint"], about)
+                lanes = number - 0.42, number - 0.27
+                _bar(canvas, axes, (start_s, start_s + row.wall_s), lanes, "checkpoint", about)
                 if row.flush_s is not None and row.flush_end_s is not None:
                     end_s = row.flush_end_s - run.start_s
-                    box = _Box(end_s - row.flush_s, end_s, number - 0.25, number - 0.17)
                     about = f"flush of {row.number}: {row.flush_s:,.3f} s"
-                    _bar(canvas, axes, box, _COLOURS["flush"], about)
+                    lanes = number - 0.25, number - 0.17
+                    _bar(canvas, axes, (end_s - row.flush_s, end_s), lanes, "flush", about)
             _draw_activity(canvas, axes, number, run, activity[run.name])
 
     note = (

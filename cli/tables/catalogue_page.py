@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Status
+from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter
 
 _INTRODUCTION = """\
 # SCR's parameters
@@ -45,7 +45,7 @@ def _row(entry: Parameter) -> tuple[str, ...]:
     wrong = f"Otherwise {entry.if_wrong}." if entry.if_wrong else ""
     return (
         f"`{entry.name}`",
-        entry.allowed + (f" ({entry.unit})" if entry.unit not in ("", "bytes") else ""),
+        entry.value_words,
         entry.default_words,
         entry.change,
         entry.ranks,
@@ -69,9 +69,7 @@ def _section(descriptor: Descriptor) -> str:
 def _key_row(key: Key) -> tuple[str, ...]:
     kinds = {"bool": "0 or 1", "int": "a whole number"}
     value = ", ".join(key.choices) or kinds.get(key.type, f"a {key.type}")
-    inert = "Changes nothing." if key.status is Status.INERT else ""
-    meaning = " ".join(filter(None, (key.doc, inert, key.note)))
-    return f"`{key.name}`", value, key.default_text, f"{key.since} on", meaning
+    return f"`{key.name}`", value, key.default_text, f"{key.since} on", key.meaning
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ...intents.mutability import Mutability
-from ...scr_config.catalogue import Descriptor, Key, Parameter, Status
+from ...scr_config.catalogue import Descriptor, Key, Parameter
 from ...scr_config.resolution import DEFAULT
 from ..blocks import Cell, Document, Section, Styled, facts, table
 from ..format import value_text as shown
@@ -50,7 +50,7 @@ def _parameter(entry: Parameter) -> Section:
         facts(
             {
                 "meaning": entry.doc,
-                "value": entry.allowed + (f", in {entry.unit}" if entry.unit not in ("", "bytes") else ""),
+                "value": entry.value_words,
                 "otherwise": entry.if_wrong,
                 "default": entry.default_words + compiled,
                 "set in": ", ".join(entry.layers),
@@ -85,9 +85,8 @@ def _descriptor(line: Descriptor) -> Document:
 
 
 def _meaning(key: Key) -> str:
-    inert = "Changes nothing." if key.status is Status.INERT else ""
-    choices = f"One of {', '.join(key.choices)}." if key.choices else ""
-    return " ".join(filter(None, (key.doc, choices, inert, key.note)))
+    choices = f" One of {', '.join(key.choices)}." if key.choices else ""
+    return key.meaning + choices
 
 
 def resolved(view: ResolvedView) -> Document:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from math import ceil
 from typing import TypeAlias
 
-from ...daemon.views import GoodputView
 from ...goodput.compat.differences import Difference
 from ...goodput.ledger.ledger import Account, Window
 from ...goodput.readers import resiliency
@@ -39,14 +38,9 @@ _GAINS_NOTE = (
 )
 
 
-def rows_of_logs(view: LogsView) -> Iterator[JobRow]:
+def rows(view: LogsView | JobGoodputView) -> Iterator[JobRow]:
     """Yield one row for each kind of time of each policy, and for steps."""
     yield from ((job.job_name, *row) for job in view.jobs for row in _job_rows(job))
-
-
-def rows_of_job(view: JobGoodputView) -> Iterator[JobRow]:
-    """Yield one row for each bucket of a job of scrtune's, and for its steps."""
-    yield from ((view.job_name, *row) for row in (*_account_rows(view.account), *_step_rows(view.steps)))
 
 
 def _percent(spent_s: float, whole_s: float) -> float:
@@ -98,18 +92,12 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
         yield "steps", what, seconds, _percent(seconds, steps.ideal_s)
 
 
-def job(view: JobGoodputView) -> Document:
-    """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
-    shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
-    return [[heading(view.job_name)], *shown, [steps_table(view.steps)] if view.steps else []]
-
-
 def heading(job_name: str) -> str:
     """Return the line above a job, as the resiliency library has it."""
     return f"=== Goodput Analysis for Job: {job_name or '(no name)'} ==="
 
 
-def logs(view: LogsView) -> Document:
+def jobs(view: LogsView | JobGoodputView) -> Document:
     """Return all jobs, one below the other."""
     return [section for each in view.jobs for section in _job(each)]
 
@@ -122,8 +110,8 @@ def _job(job: JobView) -> Iterator[Section]:
     if job.window is not None:
         yield [_window_text(job.window, account)]
     if isinstance(account, Account):
-        gained = GoodputView(goodput=account.goodput, account=account, gains=job.gains)
-        yield from goodput(gained, tells_steps=job.tells_steps, steps=job.steps)
+        yield _account(account, job)
+        yield [gains(job.gains)] if job.gains else []
     elif account is not None and account.wall_s:
         yield [_buckets(account, "window"), f"goodput {account.goodput:.1%}"]
     notes = (estimate_text(job.estimated) if job.estimated else "", _two_goodputs(job))
@@ -170,14 +158,14 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None) -> Document:
-    """Return the buckets, how many steps and checkpoints they stand for, and what each change gained.
+def _account(account: Account, job: JobView) -> Section:
+    """Return the buckets, and how many steps and checkpoints they stand for.
 
     If the application reports no steps, its work between outputs is counted instead.
     """
-    account = view.account
+    steps = job.steps
     made = f"work between outputs {count_text(account.steps, 'time')}"
-    if tells_steps:
+    if job.tells_steps:
         apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
         made = count_text(counted_steps(account.steps, steps), "step") + apart
     counts = [made, count_text(account.checkpoints, "checkpoint"), count_text(account.runs, "run")]
@@ -185,13 +173,13 @@ def goodput(view: GoodputView, *, tells_steps: bool = True, steps: StepSummary |
         counts.append(count_text(account.node_failures, "node failure"))
     if account.recoveries:
         counts.append(f"{count_text(account.recoveries, 'dataset')} brought back by SCR")
-    shown = [f"{', '.join(counts)}; goodput {view.goodput:.1%}"]
+    shown = [f"{', '.join(counts)}; goodput {account.goodput:.1%}"]
     if account.data_loading_async_s > 0:
         shown.append(f"{account.data_loading_async_s:.3f} s of data loading ran beside the steps")
     if account.skew_s >= _LEAST_SKEW_S:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
-    return [[_buckets(account, "wall time"), *shown], [gains(view.gains)] if view.gains else []]
+    return [_buckets(account, "wall time"), *shown]
 
 
 def counted_steps(count: int, steps: StepSummary | None) -> int:

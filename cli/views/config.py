@@ -7,7 +7,7 @@ import msgspec
 
 from ...intents.events import Value, ValueSource
 from ...scr_config.catalogue import CATALOGUE, LAYERS, SECRETS
-from ...scr_config.locations import system_conf_path, user_conf_path
+from ...scr_config.locations import app_conf_path, system_conf_path, user_conf_path
 from ...scr_config.problems import ConfigProblem
 from ...scr_config.resolution import DEFAULT, Found, Resolved, consequence, resolve
 from ..user_files import config_text
@@ -90,8 +90,7 @@ def resolved_view(
     }
     user = _text(paths[ValueSource.USER_CONFIG], conf)
     system = _text(paths[ValueSource.SYSTEM_CONFIG], system_conf)
-    prefix = resolve(variables, user, None, system).settings.get("SCR_PREFIX", "")
-    paths[ValueSource.SCR_CONFIG] = cwd / str(prefix) / ".scr" / "app.conf"
+    paths[ValueSource.SCR_CONFIG] = app_conf_path(variables, cwd, user, system)
     program = _text(paths[ValueSource.SCR_CONFIG])
     resolved = resolve(variables, user, program, system, {layer: str(path) for layer, path in paths.items()})
     texts = dict(zip(LAYERS[1:], (user, program, system), strict=True))

@@ -114,6 +114,14 @@ class JobGoodputView(GoodputView, frozen=True, kw_only=True):
     steps: StepSummary | None = None
     tells_steps: bool = True
 
+    @property
+    def jobs(self) -> tuple[JobView]:
+        """The same as of logs."""
+        shared = {
+            name: getattr(self, name) for name in ("job_name", "goodput", "gains", "steps", "tells_steps")
+        }
+        return (JobView(events=0, conserving=self.account, **shared),)
+
 
 class LogsView(msgspec.Struct, frozen=True, kw_only=True):
     """All jobs of the logs, and what of the logs could not be read, or came more than once."""

@@ -15,13 +15,14 @@ from ...scr_config.files import make_directory
 from ...units import count_text
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
+from .checkpoint_clock import CheckpointClock
 from .flush import Flusher
 from .launch import Launch, launch
 from .output import OpenOutput, over_ranks
 from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
-from .settings import LIVE, CheckpointClock, Levers, overlay
+from .settings import LIVE, Levers, overlay
 from .topology import RankGroup
 
 

@@ -28,7 +28,7 @@ class _Opened(NamedTuple):
 class LibscrEngine:
     """SCR's life cycle over `library`, for MPI_COMM_WORLD's ranks; it calls SCR_Init, so make it once.
 
-    What SCR refuses raises :class:`.library.ScrError`; calls out of turn abort the job, as in SCR.
+    What SCR refuses raises :class:`.EngineError`; calls out of turn abort the job, as in SCR.
     libscrtune.so applies decisions and reports what happens: nothing of it passes through here.
     """
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..engine import EngineError
 from .find import LibscrUnavailable, mapped_libraries, unusable_reason
 
 SUCCESS = 0
@@ -27,10 +28,6 @@ WHY_NOT = (
 """What to say to a user when :func:`libscrtune_path` is None."""
 _MISSING = re.compile(r"^([^/:]+\.so[^:]*): cannot open shared object file")
 _VARIABLES = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
-
-
-class ScrError(RuntimeError):
-    """A call of SCR's that did not return SCR_SUCCESS."""
 
 
 class Library:
@@ -53,16 +50,16 @@ class Library:
         return None if value is None else os.fsdecode(value)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call SCR's function `name`. Raises :class:`ScrError` when it fails."""
+        """Call SCR's function `name`. Raises :class:`.EngineError` when it fails."""
         if not self.succeeds(name, *arguments):
-            raise ScrError(f"{name} failed")
+            raise EngineError(f"{name} failed")
 
     def succeeds(self, name: str, *arguments: Any) -> bool:
         """Call SCR's function `name`; return whether it says SCR_SUCCESS."""
         return bool(self._function(name)(*arguments) == SUCCESS)
 
     def flag(self, name: str, *arguments: Any) -> bool:
-        """Call SCR's function `name` and return the flag that it sets first. Raises :class:`ScrError`."""
+        """Call SCR's function `name` and return the flag that it sets first. Raises :class:`.EngineError`."""
         flag = ctypes.c_int()
         self.call(name, ctypes.byref(flag), *arguments)
         return bool(flag.value)

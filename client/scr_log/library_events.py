@@ -15,8 +15,8 @@ from ...goodput.events import JobEnded, JobStarted, StepCompleted
 from ...intents.events import ApplyRefused, Event, SettingsObserved
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.resolution import resolve
-from ..engine import declared
 from ..implicit_steps import ImplicitSteps
+from ..job_terms import declared
 from .join import Flushed, Joiner, Output, Restart
 from .log import ScrLog, Tail
 

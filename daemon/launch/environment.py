@@ -8,12 +8,11 @@ from typing import Literal
 import msgspec
 
 from ...client.capture.environment import CaptureUnavailableError, capture_environment
+from ...client.job_terms import JobTerms
 from ...client.paths import JobPaths
-from ...intents.declared import VARIABLE, Declared, to_text
 from ...intents.events import Values
-from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
-from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
+from ...scr_config.locations import PLACES, app_conf_path, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ...scr_config.rewrite import rewrite
@@ -23,25 +22,17 @@ from .preload import Preload, library, library_variables
 log = logging.getLogger("scrtune.run")
 
 Trace = Literal["auto", "preload", "function", "off"]
-Mode = Literal["auto", "recommend", "observe"]
 KEEP_S = 30 * 86_400.0
 PURGED = {"SCR_CACHE_PURGE": "1"}
 """Of a clean start."""
 
 
-class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
+class JobOptions(JobTerms, frozen=True, kw_only=True):
     """How `scrtune run` was asked to run a job."""
 
     trace: Trace = "auto"
     preload: Preload = "auto"
-    mode: Mode = "auto"
-    floor: str = ""
-    declared: Declared = Declared()
-    durability: str = ""
-    interval: str = ""
-    override: bool = False
     scr_conf: Path | None = None
-    observe_budget: float = DEFAULT_BUDGET
     probe: bool = True
     keep_s: float = KEEP_S
     """How long the run directories of jobs that have ended stay on a node."""
@@ -89,16 +80,10 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
         "SCR_CONF_FILE": str(files.scr_conf),
-        "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
-        "SCRTUNE_DURABILITY": options.durability,
-        "SCRTUNE_INTERVAL": options.interval,
-        VARIABLE: to_text(options.declared),
-        "SCRTUNE_MODE": "" if options.mode == "auto" else options.mode,
-        "SCRTUNE_OVERRIDE": "1" if options.override else "",
-        "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),
+        **options.variables(),
+        **log_variables(files.user_conf, inherited),
+        **end_variables(inherited),
     }
-    variables = {name: value for name, value in variables.items() if value}
-    variables |= {**log_variables(files.user_conf, inherited), **end_variables(inherited)}
     return Job(files=files, asked=options, variables=variables, library=library(options.preload))
 
 
@@ -252,8 +237,7 @@ def _why_not_traced(job: Job, inherited: Mapping[str, str]) -> str:
 def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
     """Return what SCR would find here, with what the application gave to SCR_Config in its last run."""
     user, system = _text(user_conf), _system_conf(inherited)
-    prefix = str(resolve(inherited, user, None, system).settings.get("SCR_PREFIX", ""))
-    program = Path(prefix, ".scr", "app.conf").absolute()
+    program = app_conf_path(inherited, Path.cwd(), user, system)
     return resolve(inherited, user, _text(program) if program.is_file() else None, system)
 
 

@@ -43,11 +43,11 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
             because=f"--durability {job.durability}",
         )
     is_bypass = not is_cached(own)
-    if is_bypass and _explicit(job, "SCR_CACHE_BYPASS"):
+    if is_bypass and job.is_given("SCR_CACHE_BYPASS"):
         is_unsafe = job.sources["SCR_CACHE_BYPASS"] == ValueSource.UNSAFE_CACHE
         because = "the cache directory is not yours alone" if is_unsafe else "you set SCR_CACHE_BYPASS=1"
         return Rails(durability=Durability.STRICT, floor=declared or "SINGLE", because=because)
-    if not declared and not _explicit(job, "SCR_CACHE_BYPASS") and not _explicit(job, "SCR_COPY_TYPE"):
+    if not declared and not job.is_given("SCR_CACHE_BYPASS") and not job.is_given("SCR_COPY_TYPE"):
         return Rails()
     every = max(1, number(own, "SCR_FLUSH"))
     scheme = declared or str(own["SCR_COPY_TYPE"])
@@ -66,7 +66,3 @@ def permits(asked: Rails, after: Values) -> bool:
     if asked.durability is Durability.STRICT and is_asynchronous(after):
         return False
     return keeps_floor(str(after["SCR_COPY_TYPE"]), asked.floor)
-
-
-def _explicit(job: SettingsObserved, name: str) -> bool:
-    return job.sources.get(name, ValueSource.DEFAULT) != ValueSource.DEFAULT

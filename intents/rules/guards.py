@@ -3,7 +3,7 @@
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
-from ..observe.faults.redundancy import effective, keeps_floor, set_failures, storage_factor
+from ..observe.faults.redundancy import keeps_floor, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
 from .situation import Situation
@@ -65,7 +65,7 @@ def _not_durable(changes: Values, now: Situation) -> str | None:
     if not is_cached(after) or is_cached(now.own):
         return None
     # a user who caches has what SCR makes of their scheme on one node; no other may lose protection
-    in_use = effective(str(after["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
+    in_use = now.scheme(after)
     if keeps_floor(in_use, asked.floor):
         return None
     return (
@@ -89,7 +89,7 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     more_bytes = _more_bytes(after, now, now.intents.flush.largest_bytes)
     if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
         return None
-    free_bytes = _free_bytes(now)
+    free_bytes = now.cache_free_bytes
     if free_bytes <= 0:  # from a recorded trace, of which nothing is tried
         return "the free space of the cache is not known" if now.job.tuning else None
     if more_bytes <= CACHE_SHARE * free_bytes:
@@ -107,7 +107,7 @@ def outgrown(now: Situation) -> str:
     need as much as these is theirs to know.
     """
     each_bytes = now.intents.flush.checkpoint_bytes
-    more_bytes, free_bytes = _more_bytes(now.settings, now, each_bytes), _free_bytes(now)
+    more_bytes, free_bytes = _more_bytes(now.settings, now, each_bytes), now.cache_free_bytes
     if (
         now.held is None
         or not 0 < free_bytes < more_bytes
@@ -140,22 +140,9 @@ def _more_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
 
 def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
-    redundancy = now.intents.redundancy
-    scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
-    members = min(redundancy.set_size, redundancy.nodes)
-    factor = storage_factor(scheme, members, set_failures(settings))
-    return datasets * each_bytes * now.ranks_per_node / redundancy.ranks * factor
-
-
-def _free_bytes(now: Situation) -> int:
-    """Return the free bytes of the cache; of one in memory at most those of the node's memory."""
-    if now.node is None:
-        return 0
-    free_bytes = now.node.cache_free_bytes
-    if now.held is not None and not now.cached:  # whether it has been evicted meanwhile or not
-        free_bytes = min(free_bytes, now.held.free_bytes)
-    memory_bytes = now.node.memory_available_bytes if now.caches_in_memory else 0
-    return min(free_bytes, memory_bytes) if memory_bytes > 0 else free_bytes
+    members = now.intents.redundancy.members
+    factor = storage_factor(now.scheme(settings), members, set_failures(settings))
+    return datasets * now.node_bytes(each_bytes) * factor
 
 
 GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _does_not_fit)

@@ -1,23 +1,21 @@
 """The levers: every parameter that the tuner may change, as one table, and the joint settings made from it.
 
-A lever says which values make sense for a job, when it matters, how it usually changes, which parts of a
-checkpoint it touches, and where that is known from. A new lever is a row of :data:`LEVERS` and a row in
-`docs/tuning.md`. Only the user's own value is in the domain of a parameter that may not change.
+A lever says which values make sense for a job, when it matters, whether it touches flushes or durability,
+and where that is known from. A new lever is a row of :data:`LEVERS` and a row in `docs/tuning.md`. Only the
+user's own value is in the domain of a parameter that may not change.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..events import Durability, TextEnum, Value, Values
-from ..mutability import Mutability
-from ..observe.faults.redundancy import SURVIVES, effective
+from ..observe.faults.redundancy import SURVIVES
 from .durability import permits
 from .guards import not_by_us
-from .parameter import Scope
-from .situation import MAX_FLUSH_THREADS, Situation
+from .situation import Situation
 
 KIB, MIB = 1024, 1024**2
-STRIPE_BYTES = 1 * MIB
+STEP_BYTES, STRIPE_BYTES = 64 * KIB, 1 * MIB
 MAX_FILE_BUFFER_BYTES = 32 * MIB
 MEMORY_SHARE = 0.05
 LEAST_PRIORITY = 19
@@ -31,13 +29,9 @@ SCHEDULER = "sched(7): at nice 19 a thread has 1.5 % of a core that another want
 
 
 class Component(TextEnum):
-    """A part of a checkpoint's cost."""
+    """What a lever changes of a checkpoint beside its cost: how it is flushed, how long it may be lost."""
 
-    WRITE = "write"
-    ENCODE = "encode"
     FLUSH = "flush"
-    WAIT = "wait"
-    SLOWDOWN = "slowdown"
     EXPOSURE = "exposure"
 
 
@@ -46,20 +40,15 @@ Matters = Callable[[Values, Situation], bool]
 
 
 class Lever(NamedTuple):
-    """One row: values besides the user's own, and whether earlier levers leave it an effect.
-
-    `mutability` is what SCR 3.1 has; a job's own SCR says what it can change.
-    """
+    """One row: values besides the user's own, and whether earlier levers leave it an effect."""
 
     name: str
     intent: str
     domain: Domain
     matters: Matters
-    mutability: Mutability
-    scope: Scope
-    components: tuple[Component, ...]
     why: str
     source: str
+    components: tuple[Component, ...] = ()
 
 
 def _always(_chosen: Values, _now: Situation) -> bool:
@@ -71,8 +60,7 @@ def _cached(chosen: Values, _now: Situation) -> bool:
 
 
 def _encoded(chosen: Values, now: Situation) -> bool:
-    scheme = effective(str(chosen["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
-    return _cached(chosen, now) and scheme != "SINGLE"
+    return now.encodes(chosen)
 
 
 def _threaded(chosen: Values, now: Situation) -> bool:
@@ -92,8 +80,9 @@ def _schemes(now: Situation) -> tuple[Value, ...]:
     redundancy = now.intents.redundancy
     if redundancy.nodes < _LEAST_SETS:
         return ("SINGLE",)
-    members = min(redundancy.set_size, redundancy.nodes)
-    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or members > losses)
+    return tuple(
+        scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or redundancy.members > losses
+    )
 
 
 def _flush_every(now: Situation) -> tuple[Value, ...]:
@@ -109,8 +98,7 @@ def _cache_sizes(now: Situation) -> tuple[Value, ...]:
 
 def _threads(now: Situation) -> tuple[Value, ...]:
     """Return one and two threads, one for each idle core of a rank, and one for each file."""
-    idle = int(now.intents.affinity.spare_cores / now.ranks_per_node)
-    most = min(now.files_per_rank, MAX_FLUSH_THREADS)
+    idle, most = int(now.intents.affinity.spare_cores / now.ranks_per_node), now.copies_of_rank
     return tuple(sorted({1, min(2, most), max(1, min(idle, most)), most}))
 
 
@@ -133,48 +121,56 @@ def _file_buffers(now: Situation) -> tuple[Value, ...]:
 
     No bigger than 5 % of the memory for one of each thread.
     """
-    p90_bytes = now.intents.buffers.p90_bytes or STRIPE_BYTES
-    wanted = {STRIPE_BYTES, min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, _round_up(p90_bytes, 64 * KIB)))}
-    memory_bytes = now.node.memory_available_bytes if now.node else 0
-    threads = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
+    wanted, memory_bytes = {STRIPE_BYTES, file_buffer_bytes(now.intents.buffers.p90_bytes)}, now.memory_bytes
     return tuple(
-        each for each in sorted(wanted) if not memory_bytes or each * threads <= MEMORY_SHARE * memory_bytes
+        each
+        for each in sorted(wanted)
+        if not memory_bytes or each * now.copies_of_node <= MEMORY_SHARE * memory_bytes
     )
+
+
+def file_buffer_bytes(p90_bytes: int) -> int:
+    """Return the bytes of a buffer for accesses of `p90_bytes`: whole steps, from a stripe to 32 MiB."""
+    return min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, in_steps(p90_bytes)))
+
+
+def in_steps(count: int) -> int:
+    """Return `count` bytes rounded up to a multiple of 64 KiB."""
+    return -(-count // STEP_BYTES) * STEP_BYTES
 
 
 def _mpi_buffers(now: Situation) -> tuple[Value, ...]:
     return (1 * MIB,) if now.own_number("SCR_MPI_BUF_SIZE") < 1 * MIB else ()
 
 
-_FLUSH_PARTS = (Component.FLUSH, Component.WAIT, Component.SLOWDOWN)
-_REINIT, _LIVE, _JOB, _NODE = Mutability.REINIT, Mutability.LIVE, Scope.JOB, Scope.NODE
-_C = Component
-_ALL = tuple(Component)
+_FLUSHES, _DURABLE = (Component.FLUSH,), (Component.EXPOSURE,)
+_BOTH = (*_FLUSHES, *_DURABLE)
 
 LEVERS: tuple[Lever, ...] = (
-    Lever("SCR_CACHE_BYPASS", "flush", lambda _: (0, 1), _always, _REINIT, _JOB, _ALL,
-          "write to the cache, and flush from there", SCR_DOCS),
-    Lever("SCR_COPY_TYPE", "redundancy scheme", _schemes, _cached, _REINIT, _JOB, (_C.ENCODE, _C.EXPOSURE),
-          "encode as cheaply as the durability asked for allows", f"{STUDY}: 211 s saved at 2 nodes"),
-    Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded, _LIVE, _JOB, (_C.ENCODE,),
+    Lever("SCR_CACHE_BYPASS", "flush", lambda _: (0, 1), _always,
+          "write to the cache, and flush from there", SCR_DOCS, _BOTH),
+    Lever("SCR_COPY_TYPE", "redundancy scheme", _schemes, _cached,
+          "encode as cheaply as the durability asked for allows",
+          f"{STUDY}: 211 s saved at 2 nodes", _DURABLE),
+    Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded,
           "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)"),
-    Lever("SCR_FLUSH", "flush", _flush_every, _cached, _LIVE, _JOB, (*_FLUSH_PARTS, _C.EXPOSURE),
-          "flush as often as the durability asked for takes", SCR_DOCS),
-    Lever("SCR_FLUSH_TYPE", "flush", lambda _: ("SYNC", "PTHREAD"), _cached, _REINIT, _JOB, (_C.FLUSH,),
-          "copy with threads", AXL_SOURCE),
-    Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded, _LIVE, _JOB, _FLUSH_PARTS,
-          "flush beside the computation", SCR_DOCS),
-    Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _beside, _REINIT, _JOB, (_C.WAIT,),
+    Lever("SCR_FLUSH", "flush", _flush_every, _cached,
+          "flush as often as the durability asked for takes", SCR_DOCS, _BOTH),
+    Lever("SCR_FLUSH_TYPE", "flush", lambda _: ("SYNC", "PTHREAD"), _cached,
+          "copy with threads", AXL_SOURCE, _FLUSHES),
+    Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded,
+          "flush beside the computation", SCR_DOCS, _FLUSHES),
+    Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _beside,
           "room for the dataset being flushed and the one being written", f"{SCR_DOCS}, PR #544"),
-    Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded, _LIVE, _NODE, _FLUSH_PARTS,
-          "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}"),
-    Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded, _LIVE, _NODE, _FLUSH_PARTS,
-          "flush on the cores in no rank's mask", f"{STUDY}: 41.4 s bound, 23.0 s unbound"),
-    Lever("SCRTUNE_FLUSH_NICE", "core affinity", _nice, _among_ranks, _LIVE, _NODE, _FLUSH_PARTS,
-          "flush when the computation leaves a core", SCHEDULER),
-    Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached, _LIVE, _JOB, _FLUSH_PARTS,
+    Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded,
+          "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}", _FLUSHES),
+    Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded,
+          "flush on the cores in no rank's mask", f"{STUDY}: 41.4 s bound, 23.0 s unbound", _FLUSHES),
+    Lever("SCRTUNE_FLUSH_NICE", "core affinity", _nice, _among_ranks,
+          "flush when the computation leaves a core", SCHEDULER, _FLUSHES),
+    Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached,
           "copy with few calls, through the processor's cache",
-          f"{STUDY}: 32 MiB to 1.75 GiB changed nothing"),
+          f"{STUDY}: 32 MiB to 1.75 GiB changed nothing", _FLUSHES),
 )  # fmt: skip
 """In the order in which they are chosen: whether a lever matters depends on those before it only."""
 
@@ -223,7 +219,3 @@ def cpu_list(cpus: tuple[int, ...]) -> str:
         else:
             ranges.append([cpu])
     return ",".join("-".join(map(str, each)) for each in ranges)
-
-
-def _round_up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple

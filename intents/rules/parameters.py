@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec.structs import replace
 
-from ..events import Values, ValueSource
+from ..events import Values
 from ..mutability import Mutability
 from .derived.access_sizes import access_sizes
 from .derived.checkpoint_rate import checkpoint_rate
@@ -109,8 +109,9 @@ def _stands_already(each: DerivedParameter, now: Situation) -> str:
     """Return what stands instead of the advice `each`; empty where the user left it at its default."""
     if each.name in NAMES:
         return "trials decide: it is a lever"
-    source = now.job.sources.get(each.name, ValueSource.DEFAULT) if now.job else ValueSource.DEFAULT
-    return "" if source == ValueSource.DEFAULT else f"your own value stands ({source})"
+    if now.job is None or not now.job.is_given(each.name):
+        return ""
+    return f"your own value stands ({now.job.sources[each.name]})"
 
 
 def _proposal(each: DerivedParameter) -> Proposal:

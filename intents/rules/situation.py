@@ -20,7 +20,7 @@ _REINIT_S = 0.3
 _REINIT_INITS, _REINIT_MORE_S = 2.0, 0.01
 """It is more than SCR_Init. Measured with 2 and 4 ranks on 2 cores: quiet, 2 to 7 ms after an SCR_Init of 1
 to 12; beside two busy processes 3 ms after 2 to 3, or 140 to 380 ms after 70 to 235."""
-_MEMORY = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
+_MEMORY = "/dev/shm"  # noqa: S108 - SCR's default of its cache (scr_conf.h), no temporary file of ours
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 _MOST_AHEAD = 200
 _FEWEST = 4
@@ -76,9 +76,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def failure_rate(self) -> Posterior:
         """What is believed of the job's failures, after those seen."""
-        nodes = self.intents.redundancy.nodes
-        scheme = effective(str(self.settings["SCR_COPY_TYPE"]), nodes)
-        return posterior(self.failures, typical(nodes, survives_node=scheme != "SINGLE"))
+        survives_node = self.scheme(self.settings) != "SINGLE"
+        return posterior(self.failures, typical(self.intents.redundancy.nodes, survives_node=survives_node))
 
     @cached_property
     def mtbf_s(self) -> float:
@@ -115,6 +114,35 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """True when datasets go through the cache now."""
         return is_cached(self.settings)
 
+    def scheme(self, settings: Values) -> str:
+        """Return the scheme that SCR uses on the job's nodes under `settings`."""
+        return effective(str(settings.get("SCR_COPY_TYPE", "XOR")), self.intents.redundancy.nodes)
+
+    def encodes(self, settings: Values) -> bool:
+        """Return whether redundancy is computed under `settings`."""
+        return is_cached(settings) and self.scheme(settings) != "SINGLE"
+
+    @property
+    def memory_bytes(self) -> int:
+        """Available memory of a node; 0: not known."""
+        return self.node.memory_available_bytes if self.node else 0
+
+    @property
+    def cache_free_bytes(self) -> int:
+        """Free bytes of the cache; of one in memory at most those of the node's memory. 0: not known."""
+        if self.node is None:
+            return 0
+        free_bytes = self.node.cache_free_bytes
+        if self.held is not None and not self.cached:  # whether it has been evicted meanwhile or not
+            free_bytes = min(free_bytes, self.held.free_bytes)
+        is_bounded = self.caches_in_memory and self.memory_bytes > 0
+        return min(free_bytes, self.memory_bytes) if is_bounded else free_bytes
+
+    @property
+    def cache_base(self) -> str:
+        """Directory below which SCR's cache lies, without a slash at its end."""
+        return str(self.job.settings.get("SCR_CACHE_BASE", _MEMORY) if self.job else _MEMORY).rstrip("/")
+
     @property
     def caches_in_memory(self) -> bool:
         """True when SCR's cache is in the node's memory, as it is by default."""
@@ -135,10 +163,25 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         seen = min(self.intents.affinity.processes, redundancy.ranks)
         return seen or -(-redundancy.ranks // redundancy.nodes)
 
+    def node_bytes(self, checkpoint_bytes: int | None = None) -> float:
+        """Return this node's part of a checkpoint of the job, by its ranks; of the last one by default."""
+        of_job = self.intents.flush.checkpoint_bytes if checkpoint_bytes is None else checkpoint_bytes
+        return of_job * self.ranks_per_node / self.intents.redundancy.ranks
+
     @property
     def files_per_rank(self) -> int:
         """Files of one rank in a checkpoint, at least 1."""
         return max(1, self.intents.flush.files // self.intents.redundancy.ranks)
+
+    @property
+    def copies_of_rank(self) -> int:
+        """Files of one rank that a flush can copy at once, each with a buffer of its own."""
+        return min(self.files_per_rank, MAX_FLUSH_THREADS)
+
+    @property
+    def copies_of_node(self) -> int:
+        """The same of all ranks of a node."""
+        return self.ranks_per_node * self.copies_of_rank
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,6 +52,11 @@ class Summary:
     """Epoch seconds of the first and the last event of each trace that has any, by its file and its name."""
 
 
+def tiers_of(prefix: str, cache: str) -> dict[str, str]:
+    """Return the tier of each of a job's directories; one that is empty is not known."""
+    return {directory: tier for directory, tier in ((cache, "cache"), (prefix, "prefix")) if directory}
+
+
 def find_traces(paths: Iterable[Path]) -> list[Path]:
     """Return the trace files among `paths`, each once; directories are searched for .pfw and .pfw.gz.
 

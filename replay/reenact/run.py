@@ -38,7 +38,7 @@ class Directories(msgspec.Struct, frozen=True, kw_only=True):
 def write_again(plan: Plan, settings: Mapping[str, str], places: Directories) -> TraceTable:
     """Write the files of `plan` under SCR's `settings`; return the table of what that took.
 
-    Uses the embedded engine, or what SCRTUNE_ENGINE says. Raises ReenactError, NoMpiexecError.
+    Uses the embedded engine, or what SCRTUNE_ENGINE says. Raises ReenactError, FileNotFoundError.
     """
     _check_room(plan, settings, places)
     with _directory(places.prefix) as own, _directory(places.cache) as cache:

@@ -46,7 +46,12 @@ class Redundancy(msgspec.Struct, Intent, frozen=True, kw_only=True):
     @property
     def storage_factor(self) -> float:
         """Bytes in all caches per byte of checkpoint under the scheme in use."""
-        return storage_factor(self.effective, min(self.set_size, self.nodes))
+        return storage_factor(self.effective, self.members)
+
+    @property
+    def members(self) -> int:
+        """Nodes of one redundancy set."""
+        return min(self.set_size, self.nodes)
 
     @property
     def keeps_floor(self) -> bool:

@@ -8,13 +8,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ....units import bytes_text
-from ...observe.faults.redundancy import effective
-from ..levers import KIB, MAX_FILE_BUFFER_BYTES, MEMORY_SHARE, MIB, STRIPE_BYTES
+from ..levers import MEMORY_SHARE, MIB, STEP_BYTES, file_buffer_bytes, in_steps
 from ..parameter import DerivedParameter, Phase, Scope
-from ..situation import MAX_FLUSH_THREADS, Situation
+from ..situation import Situation
 from .table import FILE_BUF_SIZE, MPI_BUF_SIZE
-
-_STEP_BYTES = 64 * KIB
 
 
 def file_buffer(p90_bytes: int, memory_bytes: int, buffers: int) -> tuple[int, str]:
@@ -22,15 +19,14 @@ def file_buffer(p90_bytes: int, memory_bytes: int, buffers: int) -> tuple[int, s
 
     All `buffers` of a node together take 5 % of its memory at most (0: not known).
     """
-    wanted = -(-p90_bytes // _STEP_BYTES) * _STEP_BYTES
-    size = min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, wanted))
+    wanted, size = in_steps(p90_bytes), file_buffer_bytes(p90_bytes)
     clipped = ""
     if size != wanted:
         bound = "at least a stripe" if size > wanted else "the study gained nothing beyond"
         clipped = f"{bytes_text(size)}: {bound}"
-    most = int(MEMORY_SHARE * memory_bytes / max(1, buffers)) // _STEP_BYTES * _STEP_BYTES
+    most = int(MEMORY_SHARE * memory_bytes / max(1, buffers)) // STEP_BYTES * STEP_BYTES
     if memory_bytes > 0 and most < size:
-        size = max(_STEP_BYTES, most)
+        size = max(STEP_BYTES, most)
         clipped = f"{bytes_text(size)}: {MEMORY_SHARE:.0%} of the memory for {buffers} buffers"
     return size, clipped
 
@@ -52,19 +48,16 @@ def access_sizes(now: Situation) -> Iterator[DerivedParameter]:
 
 
 def _file_buffer(now: Situation, p90_bytes: int) -> DerivedParameter:
-    count = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
-    memory_bytes = now.node.memory_available_bytes if now.node else 0
-    size, clipped = file_buffer(p90_bytes, memory_bytes, count)
-    inputs = (f"p90 {bytes_text(p90_bytes)}", f"{count} buffers on a node")
+    size, clipped = file_buffer(p90_bytes, now.memory_bytes, now.copies_of_node)
+    inputs = (f"p90 {bytes_text(p90_bytes)}", f"{now.copies_of_node} buffers on a node")
     return replace(FILE_BUF_SIZE, value=size, inputs=inputs, clipped=clipped)
 
 
 def _message_buffer(now: Situation) -> DerivedParameter:
-    scheme = effective(str(now.settings["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
-    is_encoded = now.cached and scheme != "SINGLE"
+    scheme = now.scheme(now.settings)
     is_small = now.own_number("SCR_MPI_BUF_SIZE") < MIB
     why_not = "" if is_small else f"it has {bytes_text(now.own_number('SCR_MPI_BUF_SIZE'))} already"
-    if not is_encoded:
+    if not now.encodes(now.settings):
         why_not = f"nothing is encoded ({scheme if now.cached else 'past the cache'}): it is not used"
     inputs = (f"scheme {scheme}",)
     return replace(MPI_BUF_SIZE, value=None if why_not else MIB, why_not=why_not, inputs=inputs)

@@ -19,7 +19,7 @@ from ....goodput.interval.model import (
     two_level_goodput,
 )
 from ....units import rounded_duration_text as _time
-from ...events import Durability, ValueSource
+from ...events import Durability
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..parameter import DerivedParameter
 from ..situation import Situation
@@ -89,8 +89,7 @@ def _why_theirs(now: Situation) -> str:
     """Return why the pace is the user's: another parameter beside the one they set would only add to it."""
     if now.job is None or now.job.interval == AUTO or is_demanded(now):
         return ""
-    sources = now.job.sources
-    theirs = [name for name in UNSET if sources.get(name, ValueSource.DEFAULT) != ValueSource.DEFAULT]
+    theirs = filter(now.job.is_given, UNSET)
     named = " ".join(f"{name}={now.settings[name]}" for name in theirs if now.settings.get(name))
     return f"the pace is yours ({named}); scrtune run --interval auto leaves it to scrtune" if named else ""
 

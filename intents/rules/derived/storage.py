@@ -16,7 +16,7 @@ from ...events import FileSystem, StorageTargetsObserved
 from ...observe.io.output_sizes import CHECKPOINTS, KindSizes
 from ...observe.io.storage import NOT_SHARED, ON_ALL, PARALLEL
 from ...settings import number
-from ..levers import KIB, MIB
+from ..levers import KIB, MIB, in_steps
 from ..parameter import DerivedParameter, Phase, Scope
 from ..situation import Situation
 from .table import FLUSH_WIDTH, STRIPES, WRITERS_A_TARGET
@@ -27,7 +27,6 @@ GIB = 1024 * MIB
 LEAST_STRIPE_BYTES, MOST_STRIPE_BYTES = MIB, 32 * MIB
 DEFAULT_STRIPE_BYTES = 4 * MIB
 
-_STEP_BYTES = 64 * KIB
 _FEW, _SEVERAL = 4, 8
 
 
@@ -63,8 +62,7 @@ def stripes(file_bytes: int, files: int, clients: int, targets: int, write_bytes
 
 def stripe_size(write_bytes: int) -> int:
     """Return the bytes of a stripe for writes of `write_bytes`: a multiple of 64 KiB from 1 to 32 MiB."""
-    wanted = -(-write_bytes // _STEP_BYTES) * _STEP_BYTES or DEFAULT_STRIPE_BYTES
-    return min(MOST_STRIPE_BYTES, max(LEAST_STRIPE_BYTES, wanted))
+    return min(MOST_STRIPE_BYTES, max(LEAST_STRIPE_BYTES, in_steps(write_bytes) or DEFAULT_STRIPE_BYTES))
 
 
 def storage_targets(now: Situation) -> Iterator[DerivedParameter]:

@@ -187,8 +187,7 @@ def _outgrows_page_cache(now: Situation) -> bool:
     """
     if now.node is None or not now.caches_on_device:
         return False
-    node_bytes = now.intents.flush.checkpoint_bytes * now.ranks_per_node / now.intents.redundancy.ranks
-    return node_bytes > _PAGE_CACHE_SHARE * now.node.memory_available_bytes > 0
+    return now.node_bytes() > _PAGE_CACHE_SHARE * now.node.memory_available_bytes > 0
 
 
 def _probed(probe: StorageProbed) -> dict[str, float]:

@@ -8,6 +8,7 @@ from scrtune.cli.blocks import Document, table
 from scrtune.cli.tables import goodput as goodput_tables
 from scrtune.cli.tables import job as job_tables
 from scrtune.cli.tables.summary import summary
+from scrtune.cli.views.goodput import JobGoodputView
 from scrtune.cli.views.tuner_changes import tuner_changes
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
@@ -22,6 +23,11 @@ ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 def text(shown: Document) -> str:
     return " ".join(terminal.rendered(shown).split())
+
+
+def goodput_text(pipeline: Pipeline, now: float) -> str:
+    view = views.goodput_view(pipeline, now)
+    return text(goodput_tables.jobs(JobGoodputView(job_name="j", **msgspec.structs.asdict(view))))
 
 
 @pytest.fixture
@@ -217,7 +223,7 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
     ]
     for event in told:
         pipeline.handle(event, 10.0)
-    shown = text(goodput_tables.goodput(views.goodput_view(pipeline, 10.0)))
+    shown = goodput_text(pipeline, 10.0)
     assert "1.500 s of data loading ran beside the steps" in shown
     assert "the ranks' clocks are 250.0 ms apart" in shown
     assert "custom:eval [bold]" in shown
@@ -225,11 +231,11 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
 
 def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline: Pipeline) -> None:
     pipeline.handle(JobStarted(time_s=1.0), 1.0)
-    assert "1 run; goodput" in text(goodput_tables.goodput(views.goodput_view(pipeline, 2.0)))
+    assert "1 run; goodput" in goodput_text(pipeline, 2.0)
     pipeline.handle(NodeFailed(time_s=2.0, node="n1"), 2.0)
     for dataset in (3, 4):
         pipeline.handle(Recovered(kind="rebuild", dataset=dataset, start_s=3.0, end_s=4.0), 4.0)
-    shown = text(goodput_tables.goodput(views.goodput_view(pipeline, 5.0)))
+    shown = goodput_text(pipeline, 5.0)
     assert "1 run, 1 node failure, 2 datasets brought back by SCR; goodput" in shown
 
 

@@ -1,9 +1,9 @@
-"""The settings under advice, and when a checkpoint is due."""
+"""The settings under advice."""
 
 import pytest
 
 from scrtune.client.embedded.copy import CopyOptions
-from scrtune.client.embedded.settings import CheckpointClock, Levers, UnsupportedSettingError, overlay
+from scrtune.client.embedded.settings import Levers, UnsupportedSettingError, overlay
 from scrtune.scr_config.catalogue import compiled_defaults
 
 
@@ -43,24 +43,3 @@ def test_levers_are_scrs_defaults_until_set() -> None:
     assert not Levers.of({"SCR_FLUSH_ASYNC": 1}).flush_async  # FLUSH_TYPE=SYNC blocks all the same
     with pytest.raises(UnsupportedSettingError, match="choose one of SINGLE, PARTNER, XOR"):
         Levers.of({"SCR_COPY_TYPE": "RS"})
-
-
-def test_without_any_rule_a_checkpoint_is_always_due() -> None:
-    assert CheckpointClock(ended_s=0.0).is_due(Levers.of({}), 0.0)
-
-
-def test_seconds_count_from_the_end_of_the_last_checkpoint() -> None:
-    levers = Levers.of({"SCR_CHECKPOINT_SECONDS": 10})
-    clock = CheckpointClock(ended_s=100.0)
-    assert [clock.is_due(levers, now_s) for now_s in (109.0, 110.0)] == [False, True]
-    clock.note(110.0, 115.0)
-    assert [clock.is_due(levers, now_s) for now_s in (124.0, 125.0)] == [False, True]
-
-
-def test_overhead_is_the_mean_cost_against_the_time_since() -> None:
-    levers = Levers.of({"SCR_CHECKPOINT_OVERHEAD": 10.0})
-    clock = CheckpointClock(ended_s=0.0)
-    assert clock.is_due(levers, 0.0)  # no cost is known yet
-    clock.note(0.0, 1.0)
-    clock.note(10.0, 13.0)
-    assert [clock.is_due(levers, now_s) for now_s in (30.9, 31.1)] == [False, True]  # 2 s of 20

@@ -26,14 +26,13 @@ from msgspec.structs import replace
 
 from .....units import bytes_text, count_text, rounded_duration_text, seconds_text
 from ....observe.faults.redundancy import most_survived, storage_factor
-from ....settings import flush_every, is_cached
+from ....settings import flush_every
 from ...guards import CACHE_SHARE
 from ...parameter import DerivedParameter
 from ...situation import Situation
 from ..table import CKPT, COPY_TYPE, GROUP
 
 _FEWEST = 2
-_MEMORY = "/dev/shm"  # noqa: S108 - SCR's default (scr_conf.h), no temporary file of ours
 
 
 def fault_model(now: Situation) -> Iterator[DerivedParameter]:
@@ -94,7 +93,6 @@ def _group(now: Situation) -> DerivedParameter:
 def _why_no_groups(now: Situation) -> str:
     faults, switches = now.intents.faults, now.intents.faults.switches
     sizes = {len(hosts) for hosts in switches.values()}
-    is_encoded = now.intents.redundancy.effective != "SINGLE" and is_cached(now.settings)
     reasons = {
         "no switches are known: NODE, where each node fails by itself, is SCR's default": not switches,
         "the allocation has other nodes than the job: sets across switches need a line for every node": (
@@ -103,7 +101,7 @@ def _why_no_groups(now: Situation) -> str:
         "all nodes hang on one switch, whose loss no scheme survives": len(switches) < _FEWEST,
         "each node hangs on a switch of its own: NODE is the same": sizes == {1},
         "the switches have unequally many nodes: redset would leave some without a set": len(sizes) > 1,
-        "nothing is encoded across nodes": not is_encoded,
+        "nothing is encoded across nodes": not now.encodes(now.settings),
     }
     return next((why for why, holds in reasons.items() if holds), "")
 
@@ -133,8 +131,7 @@ def _menu(now: Situation) -> DerivedParameter:
     gain_s, sd_s = _menu_gain(now, nth, encode_s)
     if gain_s <= 0:
         return replace(found, why_not=f"it would cost {seconds_text(-gain_s)} more than it saves")
-    base = str(now.job.settings.get("SCR_CACHE_BASE", _MEMORY)) if now.job else _MEMORY
-    return replace(found, gain_s=gain_s, gain_sd_s=sd_s, lines=_menu_lines(base.rstrip("/"), nth))
+    return replace(found, gain_s=gain_s, gain_sd_s=sd_s, lines=_menu_lines(now.cache_base, nth))
 
 
 def menu_interval(write_s: float, encode_s: float, process_share: float) -> int:
@@ -145,7 +142,7 @@ def menu_interval(write_s: float, encode_s: float, process_share: float) -> int:
 def _why_no_menu(now: Situation) -> str:
     if now.intents.faults.nodes < _FEWEST:
         return "on one node SCR falls back to SINGLE"
-    if not is_cached(now.settings):
+    if not now.cached:
         return "checkpoints bypass the cache"
     if flush_every(now.settings) <= 1:
         return "every checkpoint is flushed: XOR would protect it for as long as its flush takes"
@@ -158,10 +155,8 @@ def _why_no_menu(now: Situation) -> str:
 
 def _why_no_room(now: Situation) -> str:
     """Return why two datasets, one of them with its parity, have no room in the cache; empty if they have."""
-    flush, redundancy, node = now.intents.flush, now.intents.redundancy, now.node
-    here = flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
-    more_bytes = here * storage_factor("XOR", min(redundancy.set_size, redundancy.nodes))
-    free_bytes = node.cache_free_bytes if node else 0
+    more_bytes = now.node_bytes() * storage_factor("XOR", now.intents.redundancy.members)
+    free_bytes = now.cache_free_bytes
     if free_bytes <= 0:
         return "the free space of the cache is not known"
     if more_bytes <= CACHE_SHARE * free_bytes:
@@ -176,8 +171,7 @@ def _encode_s(now: Situation) -> tuple[float, str]:
         return flush.encode_s, "measured"
     if probe is None or not (probe.cache_read_bytes_per_s > 0 and probe.cache_write_bytes_per_s > 0):
         return 0.0, ""
-    here = flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
-    parity = 1 / (max(_FEWEST, min(redundancy.set_size, redundancy.nodes)) - 1)
+    here, parity = now.node_bytes(), 1 / (max(_FEWEST, redundancy.members) - 1)
     seconds = here / probe.cache_read_bytes_per_s + here * parity / probe.cache_write_bytes_per_s
     return seconds, "by the probe's rates, without the network"
 
