@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ....scr_config.catalogue import cpus_of
 from ...events import Values
 from ...observe.faults.redundancy import effective, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
@@ -160,7 +161,9 @@ class Columns(NamedTuple):
     is_bound: Array
     is_nice: Array
     cores: Array
-    """CPUs that a rank's flush threads may use."""
+    """That a rank's flush threads may use."""
+    idle: Array
+    """Those of them that the rank leaves idle; less than 0 where it wants more than there are."""
     buffer_bytes: Array
     messages: Array
     is_coded: Array
@@ -174,8 +177,10 @@ class Columns(NamedTuple):
         schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
         members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
         coded = list(zip(schemes, members, strict=True))
-        unbound = [bool(each.get("SCRTUNE_FLUSH_CPUS")) for each in candidates]
-        is_bound = np.array([[shape.bound and not each] for each in unbound])
+        given = _column(len(cpus_of(str(each.get("SCRTUNE_FLUSH_CPUS") or ""))) for each in candidates)
+        is_bound = shape.bound & (given == 0)
+        mine = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
+        cores = np.where(given > 0, np.minimum(given / shape.ranks_per_node, mine), mine)
         return cls(
             cached=_column(map(is_cached, candidates)),
             beside=_column(map(is_asynchronous, candidates)),
@@ -186,7 +191,8 @@ class Columns(NamedTuple):
             is_nice=_column(
                 is_asynchronous(each) and number(each, "SCRTUNE_FLUSH_NICE") > 0 for each in candidates
             ),
-            cores=np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node),
+            cores=cores,
+            idle=np.minimum(cores, mine - shape.used_cores),
             buffer_bytes=_column(max(1, number(each, "SCR_FILE_BUF_SIZE")) for each in candidates),
             messages=shape.rank_bytes
             / _column(max(1, number(each, "SCR_MPI_BUF_SIZE")) for each in candidates),
@@ -209,11 +215,10 @@ def predict(
     An encode takes `encode` times as long as the rates say, a flush `flush` times.
     """
     busy = columns.threads * rates["thread_cores"]
-    idle = columns.cores - shape.used_cores
     cache_s = _cached(shape, rates)
     # what threads on the ranks' own few cores have of them is in `bound_share`
     alone = np.where(columns.is_bound, 1.0, np.clip(columns.cores / busy, _LEFT_OVER, 1.0))
-    left = np.where(columns.is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
+    left = np.where(columns.is_nice, np.clip(columns.idle / busy, _LEFT_OVER, 1.0), 1.0)
     alone_s = columns.cached * flush * _flush(columns, shape, rates, alone)
     beside_s = columns.cached * flush * _flush(columns, shape, rates, np.minimum(alone, left))
     free_s = meanwhile_s(columns, shape.between_s, cache_s)
@@ -226,7 +231,7 @@ def predict(
         wait_s=wait_s,
         slowdown_s=columns.beside
         * np.minimum(alone_s, columns.every * shape.between_s)
-        * _slowed_share(busy - idle, columns.is_bound, shape, rates)
+        * _slowed_share(busy - columns.idle, columns.is_bound, shape, rates)
         * np.where(columns.is_nice, rates["yielded"], 1.0),
     )
 
