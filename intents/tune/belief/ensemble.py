@@ -88,7 +88,8 @@ class Ensemble(NamedTuple):
         expected = predicted - middle[:, None]
         spread = expected @ expected.T / (MEMBERS - 1) + covariance
         limit = _MOST_SURPRISING * np.sqrt(spread.diagonal())
-        drawn = np.linalg.cholesky(covariance) @ rng.standard_normal((count, MEMBERS))
+        noise = rng.standard_normal((count, MEMBERS))
+        drawn = np.linalg.cholesky(covariance) @ (noise - noise.mean(axis=1, keepdims=True))
         seen = np.clip(values, middle - limit, middle + limit)
         moves = expected.T @ np.linalg.solve(spread, seen[:, None] + drawn - predicted) / (MEMBERS - 1)
         return Ensemble(*(each + (each - each.mean(axis=1, keepdims=True)) @ moves for each in self))

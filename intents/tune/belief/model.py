@@ -10,6 +10,7 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 from typing import NamedTuple
@@ -18,7 +19,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ....scr_config.catalogue import cpus_of
 from ...events import Values
 from ...observe.faults.redundancy import effective, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
@@ -177,7 +177,7 @@ class Columns(NamedTuple):
         schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
         members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
         coded = list(zip(schemes, members, strict=True))
-        given = _column(len(cpus_of(str(each.get("SCRTUNE_FLUSH_CPUS") or ""))) for each in candidates)
+        given = _column(_count(str(each.get("SCRTUNE_FLUSH_CPUS") or "")) for each in candidates)
         is_bound = shape.bound & (given == 0)
         mine = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
         cores = np.where(given > 0, np.minimum(given / shape.ranks_per_node, mine), mine)
@@ -239,6 +239,12 @@ def predict(
 def _column(of: Iterable[float]) -> Array:
     """Return numbers as (settings, 1): floats, for integers may be of any size."""
     return np.array([float(each) for each in of])[:, None]
+
+
+def _count(cpus: str) -> int:
+    """Return how many CPUs a Linux cpu list names."""
+    ends = re.findall(r"(\d+)(?:-(\d+))?", cpus)
+    return sum(max(1, int(last or first) - int(first) + 1) for first, last in ends)
 
 
 def meanwhile_s(columns: Columns, between_s: float, write_s: Array) -> Array:
