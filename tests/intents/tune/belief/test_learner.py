@@ -1,4 +1,4 @@
-"""What is expected of a job before it has used the cache: by what was probed, as far as that says anything."""
+"""What is expected of a job before it has used the cache: by what was probed, where that says anything."""
 
 import pytest
 
