@@ -24,8 +24,7 @@ _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
-_PAGE_CACHE_SHARE = 0.15
-"""Of the available memory: three quarters of vm.dirty_ratio, for what is not written back yet."""
+_PAGE_CACHE_SHARE = 0.05
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
