@@ -16,7 +16,7 @@ from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, flush_every, is_asynchronous, is_cached
+from ..settings import difference, flush_every, is_asynchronous
 from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
@@ -64,6 +64,8 @@ class Trials(TuningState):
         self._replays = self._quiet = self._used_up_at = 0
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
+        self._undecided: tuple[int, Look] | None = None
+        """The generation of a checkpoint after which to decide when the output that is under way has ended."""
         self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
@@ -101,14 +103,14 @@ class Trials(TuningState):
 
     def output(self, output: OutputCompleted, now: float) -> Outcome:
         """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
-        self._newest = output.dataset
-        settings = self.settings_of(output.generation)
-        if settings is not None and not is_cached(settings):
-            self._last_flushed = output.dataset
+        self._entered(output)
         if self._leaving is not None and self._newest >= self._leaving[0]:
             self._go_back(self._leaving[1], now)
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
             self._stop_if_dear(self._trial, self.belief, output, now)
+        undecided, self._undecided = self._undecided, None
+        if undecided and self.belief is not None and undecided[0] == self.generation:
+            self._decide(self.belief, undecided[1](), now)
         return self._outcome()
 
     def _stop_if_dear(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
@@ -159,7 +161,12 @@ class Trials(TuningState):
         if belief is None:
             return
         self._charge(belief, cost, settings)
-        if self.on and is_new and may_try and cost.generation == self.generation:
+        if not (self.on and is_new and may_try and cost.generation == self.generation):
+            return
+        if self.mutability.parameters and cost.flushed and is_asynchronous(settings):
+            # a real SCR tells that a flush has ended within an output, which a re-init will find unflushed
+            self._undecided = cost.generation, look
+        else:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:

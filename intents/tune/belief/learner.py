@@ -5,7 +5,7 @@ from math import log
 from statistics import median
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import StorageProbed, Values
+from ...events import StorageProbed, Tier, Values
 from ...rules.levers import joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
@@ -20,11 +20,11 @@ _INTERVAL_CHANGED = 1.4
 _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
-_SHIFT = {"prefix": 0.8, "cache": 0.3}
+_SHIFT = {Tier.PREFIX: 0.8, Tier.CACHE: 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
-_PAGE_CACHE_SHARE = 0.05
+_PAGE_CACHE_SHARE = 0.15
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
