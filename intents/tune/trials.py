@@ -248,6 +248,9 @@ class Trials(TuningState):
 
         Settings that are surely cheaper stay, as far as the overdraft goes: they fill the budget again.
         """
+        excess = view.belief.totals[view.incumbent] - view.belief.totals[OWN]
+        if view.remaining * float(np.maximum(excess, 0).mean()) < view.there_s[OWN]:
+            return ""  # to stay loses less than the way back
         if is_surely_worse(view):
             return "they probably cost over 2 % more than your own"
         if self._may_stay(view, 1 - p_better(view, OWN)):

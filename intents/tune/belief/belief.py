@@ -199,7 +199,7 @@ def _cycle_s(rows: Array, every: Array | int) -> Array:
 
 
 def _show(rows: Array, prior_rows: Array, data: Measured) -> None:
-    """Believe what was seen often enough within its noise, and of others what the prior ties to it."""
+    """Believe what was seen often enough, within and as surely as its noise; of others what ties them to it."""
     noises = np.sqrt(data.covariance.diagonal())
     for row in Row:
         shown = [
@@ -210,12 +210,17 @@ def _show(rows: Array, prior_rows: Array, data: Measured) -> None:
         if not shown:
             continue
         index, values, noise = (np.array(each) for each in zip(*shown, strict=True))
-        middle = rows[index, row].mean(axis=1)
-        moved = np.clip(middle, values - noise, values + noise) - middle
+        moved = _within(rows[index, row], values[:, None], noise[:, None]) - rows[index, row]
         prior = prior_rows[:, row] - prior_rows[:, row].mean(axis=1, keepdims=True)
         tied = prior @ prior[index].T / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
-        closest = tied.argmax(axis=1)
-        by = np.clip(tied.max(axis=1), 0.0, 1.0) * moved[closest]
+        by = np.clip(tied.max(axis=1, keepdims=True), 0.0, 1.0) * moved[tied.argmax(axis=1)]
         by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
         by[index] = moved
-        rows[:, row] += by[:, None]
+        rows[:, row] += by
+
+
+def _within(members: Array, values: Array, noise: Array) -> Array:
+    """Return `members` with a mean within `noise` of `values`, and no wider than that."""
+    middle, spread = members.mean(axis=1, keepdims=True), members.std(axis=1, keepdims=True)
+    narrowed = np.minimum(1.0, noise / np.maximum(spread, LOWEST))
+    return np.asarray(np.clip(middle, values - noise, values + noise) + narrowed * (members - middle))
