@@ -65,7 +65,7 @@ class Trials(TuningState):
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
         self._undecided: tuple[int, Look] | None = None
-        """The generation of a checkpoint after which to decide when the output that is under way has ended."""
+        """The generation after a checkpoint of which to decide when the output under way has ended."""
         self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
@@ -163,7 +163,8 @@ class Trials(TuningState):
         self._charge(belief, cost, settings)
         if not (self.on and is_new and may_try and cost.generation == self.generation):
             return
-        if self.mutability.parameters and cost.flushed and is_asynchronous(settings):
+        is_in_an_output = bool(self.mutability.parameters) and cost.flushed and is_asynchronous(settings)
+        if is_in_an_output and not outgrown(situation):
             # a real SCR tells that a flush has ended within an output, which a re-init will find unflushed
             self._undecided = cost.generation, look
         else:

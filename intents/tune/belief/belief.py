@@ -19,7 +19,7 @@ from ...rules.situation import Situation
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
 from .ensemble import RATES, Ensemble, draw
-from .measured import SHOWN, Measured, Row, measure
+from .measured import Measured, Row, measure
 from .model import LOWEST, PRIORS, Array, Columns, Parts, Prior, Shape, draw_rates, predict
 from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
@@ -28,7 +28,7 @@ CANDIDATES = 60
 _DIGITS = 9
 _SEED = 1
 _TWICE = 2
-"""A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
+"""What was seen twice is no hiccup: it is believed of its settings, whatever the models say."""
 
 
 class Belief:
@@ -199,13 +199,16 @@ def _cycle_s(rows: Array, every: Array | int) -> Array:
 
 
 def _show(rows: Array, prior_rows: Array, data: Measured) -> None:
-    """Believe what was seen often enough, within and as surely as its noise; of others what ties them to it."""
+    """Believe what was seen, within and as surely as its noise, and of others what the prior ties to it.
+
+    What was seen once may be a spike: within twice its noise, and a slowdown not at all.
+    """
     noises = np.sqrt(data.covariance.diagonal())
     for row in Row:
         shown = [
-            (seen.candidate, value, noise)
+            (seen.candidate, value, noise if seen.checkpoints >= _TWICE else 2 * noise)
             for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
-            if seen.row is row and seen.checkpoints >= (_TWICE if row is Row.SLOWDOWN else SHOWN)
+            if seen.row is row and (row is not Row.SLOWDOWN or seen.checkpoints >= _TWICE)
         ]
         if not shown:
             continue
