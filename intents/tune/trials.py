@@ -161,10 +161,15 @@ class Trials(TuningState):
         if belief is None:
             return
         self._charge(belief, cost, settings)
-        if not (self.on and is_new and may_try and cost.generation == self.generation):
+        if not (self.on and may_try and cost.generation == self.generation):
             return
+        is_outgrown = bool(outgrown(situation))
+        if not (is_new or is_outgrown):
+            return
+        if self._trial is not None:
+            self._trial.looks += 1
         is_in_an_output = bool(self.mutability.parameters) and cost.flushed and is_asynchronous(settings)
-        if is_in_an_output and not outgrown(situation):
+        if is_in_an_output and not is_outgrown:
             # a real SCR tells that a flush has ended within an output, which a re-init will find unflushed
             self._undecided = cost.generation, look
         else:
@@ -264,7 +269,6 @@ class Trials(TuningState):
         return self.budget.left_s > 0 or (p >= enough and self.budget.overdraft_s > 0)
 
     def _judge(self, trial: Trial, view: View, now: float) -> None:
-        trial.looks += 1
         index = view.belief.index(self.wanted)
         if index is None:
             self._revert(trial, now, "it is no candidate any more")

@@ -19,7 +19,7 @@ from ...rules.situation import Situation
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
 from .ensemble import RATES, Ensemble, draw
-from .measured import Measured, Row, measure
+from .measured import SHOWN, Measured, Row, measure
 from .model import LOWEST, PRIORS, Array, Columns, Parts, Prior, Shape, draw_rates, predict
 from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
@@ -28,7 +28,7 @@ CANDIDATES = 60
 _DIGITS = 9
 _SEED = 1
 _TWICE = 2
-"""What was seen twice is no hiccup: it is believed of its settings, whatever the models say."""
+"""A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
 
 
 class Belief:
@@ -201,21 +201,21 @@ def _cycle_s(rows: Array, every: Array | int) -> Array:
 def _show(rows: Array, prior_rows: Array, data: Measured) -> None:
     """Believe what was seen, within and as surely as its noise, and of others what the prior ties to it.
 
-    What was seen once may be a spike: within twice its noise, and a slowdown not at all.
+    What was seen once or twice may be a spike: it says nothing of others, and a slowdown seen once nothing.
     """
     noises = np.sqrt(data.covariance.diagonal())
     for row in Row:
         shown = [
-            (seen.candidate, value, noise if seen.checkpoints >= _TWICE else 2 * noise)
+            (seen.candidate, value, noise, seen.checkpoints >= SHOWN)
             for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
             if seen.row is row and (row is not Row.SLOWDOWN or seen.checkpoints >= _TWICE)
         ]
         if not shown:
             continue
-        index, values, noise = (np.array(each) for each in zip(*shown, strict=True))
+        index, values, noise, is_often = (np.array(each) for each in zip(*shown, strict=True))
         moved = _within(rows[index, row], values[:, None], noise[:, None]) - rows[index, row]
         prior = prior_rows[:, row] - prior_rows[:, row].mean(axis=1, keepdims=True)
-        tied = prior @ prior[index].T / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
+        tied = is_often * (prior @ prior[index].T) / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
         by = np.clip(tied.max(axis=1, keepdims=True), 0.0, 1.0) * moved[tied.argmax(axis=1)]
         by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
         by[index] = moved

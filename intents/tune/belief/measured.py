@@ -93,7 +93,7 @@ def _may_queue(seen: Sequence[ObservedCheckpoint], held: int) -> bool:
     """
     flushed = [each for each in seen if each.flushed]
     is_waiting = any(each.wait_s or not each.beside for each in flushed)
-    return len(flushed) < SHOWN + held - 1 and not is_waiting
+    return len(flushed) < SHOWN + held and not is_waiting
 
 
 def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) -> tuple[Array, Array]:
@@ -132,7 +132,11 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
     if slowed:
         mean, variance = _weighted(slowed)
         scale = max(abs(mean), _USUAL_SLOWDOWN * usual_slowdown_s)
-        yield Row.SLOWDOWN, mean, variance + (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
+        yield (
+            Row.SLOWDOWN,
+            mean,
+            variance + (_SLOWDOWN_NOISE * scale) ** 2 / min(len(slowed), _AS_ONE) + LOWEST,
+        )
     for row, seconds in (
         (Row.WRITE, [each.write_s for each in seen]),
         (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),
