@@ -27,7 +27,8 @@ _BESIDE = "checkpoints of an application beside the one that began last: one of 
 
 
 class _Sender(msgspec.Struct):
-    next_sequence: int | None = None
+    next_sequence: int | None = 0
+    """None: its first messages may have been heard by others, or by us, and be forgotten."""
     dropped: int = 0
     journaled: tuple[int, int] | None = None
     """Both, as far as all that was sent before has come out as an event."""
@@ -55,13 +56,17 @@ class _Applications:
 
 
 class Ingest:
-    """Decodes messages. Events come out at once; trace lines wait for :meth:`sum_up`."""
+    """Decodes messages. Events come out at once; trace lines wait for :meth:`sum_up`.
 
-    def __init__(self) -> None:
+    What a new sender sent before is missing, unless `others_heard` the first messages.
+    """
+
+    def __init__(self, *, others_heard: bool = False) -> None:
         self._decoder = TraceDecoder()
         self._lines: deque[tuple[bytes, str]] = deque()
         self._offset = 0
         self._senders: dict[str, _Sender] = {}
+        self._others_heard = others_heard
         self._losers: set[str] = set()
         self._applications = _Applications()
         self._heard: set[str] = set()  # whose messages are events by now
@@ -161,6 +166,10 @@ class Ingest:
             sender = self._sender(name)
             sender.next_sequence, sender.dropped = sender.journaled = next_sequence, dropped
 
+    def hear_all_again(self) -> None:
+        """Let :meth:`heard` return all senders next: another journal has to know them from now on."""
+        self._heard |= self._senders.keys() - self._undigested
+
     def learn(self, event: Event) -> None:
         """Take from an event where the cache and the prefix directory of the trace are."""
         if isinstance(event, SettingsObserved):
@@ -182,7 +191,7 @@ class Ingest:
     def _losses(self, envelope: Envelope) -> Iterator[EventsLost]:
         name = envelope.sender[:_MAX_NAME]
         sender = self._sender(name)
-        if sender.next_sequence is None:  # its first messages may be older than we are
+        if sender.next_sequence is None:
             sender.next_sequence = envelope.sequence
         if envelope.sequence == 0:
             sender.dropped = 0  # it was started again, and counts anew
@@ -199,10 +208,11 @@ class Ingest:
 
     def _sender(self, name: str) -> _Sender:
         """Return what is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""
-        sender = self._senders.pop(name, None) or _Sender()
+        sender = self._senders.pop(name, None) or _Sender(None if self._others_heard else 0)
         self._senders[name] = sender
         if len(self._senders) > _MAX_SENDERS:
             del self._senders[next(iter(self._senders))]
+            self._others_heard = True  # a new one may be one that was forgotten
         return sender
 
     def _lost(self, name: str, what: str, count: int) -> EventsLost:

@@ -185,6 +185,7 @@ class Daemon:
         )
         if not self._recover():  # a signal came: the rest is read by whoever needs it
             self.journal = Journal(self._options.paths.journal)
+        self._ingest.hear_all_again()  # that journal knows nothing of those who speak to us
         self._executor.take_over(self.pipeline.advice)
         self._monitor.start()
 

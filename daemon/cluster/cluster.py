@@ -62,7 +62,7 @@ class Cluster:
         self._me = self._peers.announce(self._link.endpoint)
         self._members = Membership(self._me, self._peers.first())
         self._mirror = Mirror(paths)
-        self._ingest = Ingest()
+        self._ingest = Ingest(others_heard=True)  # an earlier leader did
         self._contact: Address | None = None
         self._pending: list[NodeEvent] = []
         self._unanswered: tuple[int, bytes] = (0, b"")

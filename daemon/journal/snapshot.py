@@ -111,6 +111,7 @@ class Snapshots:
         seen = _seen(self._paths.journal, state.end)
         arrays: list[pickle.PickleBuffer] = []  # of numpy's, which nobody changes: they need no copy
         content = pickle.dumps((seen, state), 5, buffer_callback=arrays.append)
+        give_back()  # before messages come to lie in what pickling needed
         parts: list[bytes | memoryview] = [content, *(each.raw() for each in arrays)]
         self._thread = threading.Thread(target=self._write, args=[parts], name="snapshot", daemon=True)
         self._thread.start()

@@ -20,6 +20,9 @@ End = tuple[int, int, int]
 class LedgerRun:
     """A run from `begin` to the next one's; `first_step` is NEVER, `last_word` long ago if there is none."""
 
+    # there are thousands, all made anew with each derivation
+    __slots__ = ("begin", "behind", "ends", "first_step", "is_halted", "last_word", "marks", "writers")
+
     def __init__(self, begin: int, writers: set[int], behind: int) -> None:
         self.begin, self.writers, self.behind = begin, writers, behind
         self.first_step, self.last_word = NEVER, -NEVER

@@ -137,14 +137,34 @@ def test_drops_and_gaps_are_told_once() -> None:
     ]
 
 
-def test_a_daemon_that_comes_late_misses_only_what_comes_after() -> None:
-    assert taken(Ingest(), envelope(1000)) == [STEP]
+def test_what_a_new_sender_sent_before_is_missing() -> None:
+    assert taken(Ingest(), envelope(3)) == [
+        EventsLost(source="a: messages that never arrived", count=3),
+        STEP,
+    ]
+
+
+def test_unless_others_heard_that() -> None:
+    ingest = Ingest(others_heard=True)
+    assert taken(ingest, envelope(3)) == [STEP]
+    assert taken(ingest, envelope(5))[0] == EventsLost(source="a: messages that never arrived", count=1)
+
+
+def test_in_another_journal_all_senders_are_known_whose_messages_are_events() -> None:
+    ingest = Ingest()
+    taken(ingest, envelope(0, "a"), envelope(0, "b"), wire.encode(sender="c", sequence=0, lines=LINE % 1))
+    assert ingest.heard().keys() == {"a", "b"}
+    ingest.hear_all_again()
+    assert ingest.heard() == {"a": (1, 0), "b": (1, 0)}
+    ingest.digest()
+    assert ingest.heard() == {"c": (1, 0)}
 
 
 def test_a_restarted_daemon_does_not_count_drops_again() -> None:
     before, after = Ingest(), Ingest()
     for event in taken(before, envelope(0, dropped=3), envelope(1, dropped=5)):
         after.recall(event)
+    after.recall_senders(before.heard())
     assert taken(after, envelope(2, dropped=5)) == [STEP]
     assert taken(after, envelope(3, dropped=6))[0] == EventsLost(
         source="a: dropped, its queue was full", count=1
@@ -181,7 +201,7 @@ def test_wherever_a_daemon_is_killed_its_successor_counts_nothing_twice(
 
 def test_a_sender_that_is_started_again_counts_anew() -> None:
     ingest = Ingest()
-    assert taken(ingest, envelope(7, dropped=0), envelope(0, dropped=2))[1] == EventsLost(
+    assert taken(ingest, *map(envelope, range(7)), envelope(0, dropped=2))[7] == EventsLost(
         source="a: dropped, its queue was full", count=2
     )
 
@@ -191,7 +211,7 @@ def test_senders_without_end_take_bounded_room_and_do_not_displace_a_busy_one() 
     lost: set[str] = set()
     taken(ingest, envelope(0, "busy"))
     for number in range(12_000):
-        told = taken(ingest, envelope(number, f"s{number}", dropped=1))
+        told = taken(ingest, envelope(0, f"s{number}", dropped=1))
         lost |= {event.source for event in told if isinstance(event, EventsLost)}
         if number % 1000 == 0:
             assert taken(ingest, envelope(1 + number // 1000, "busy")) == [STEP], "nothing of it is missed"
@@ -199,6 +219,9 @@ def test_senders_without_end_take_bounded_room_and_do_not_displace_a_busy_one() 
     assert len(ingest.senders()) <= 10_000
     assert len(lost) <= 102
     assert "other senders: dropped, its queue was full" in lost
+    assert taken(ingest, envelope(9, "s1", dropped=1))[1:] == [STEP], (
+        "it was forgotten: nothing is known to be missing"
+    )
 
 
 def test_senders_of_long_names_take_bounded_room() -> None:

@@ -25,10 +25,9 @@ from scrtune.intents.effects import Advice
 from scrtune.intents.events import EventsLost
 from scrtune.intents.tune.decisions import Decision
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
-
 WaitUntil = Callable[[Callable[[], object]], None]
 KILLS = int(os.environ.get("SCRTUNE_TEST_KILLS", "12"))
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(600 + 30 * KILLS)]  # 100 took 9 minutes of two cores
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 APPLICATION = Path(__file__).parents[1] / "apps" / "mpi_steady.py"
 RANKS = FILES = 2

@@ -219,23 +219,24 @@ def wire_lines() -> bytes:
     return b"".join(LINE % time_us for time_us in range(100))
 
 
-def test_what_was_under_way_to_a_daemon_that_is_killed_is_counted(real_daemon: Any) -> None:
+@pytest.mark.parametrize("heard", [0, 40])
+def test_what_was_under_way_to_a_daemon_that_is_killed_is_counted(real_daemon: Any, heard: int) -> None:
     daemon = real_daemon.start()
-    steps = [StepCompleted(step=number, start_s=BEGUN_S, end_s=BEGUN_S + 1) for number in range(60)]
-    daemon.tell(*steps[:40])
-    daemon.until_events(40)
+    steps = [StepCompleted(step=number, start_s=BEGUN_S, end_s=BEGUN_S + 1) for number in range(heard + 20)]
+    daemon.tell(*steps[:heard])
+    daemon.until_events(heard)
     daemon.process.send_signal(signal.SIGSTOP)
-    daemon.tell(*steps[40:59])
+    daemon.tell(*steps[heard:-1])
     daemon.hand_over()  # to the system: nobody has them when that daemon is dead
     daemon.end(signal.SIGKILL)
     daemon.start()
-    daemon.tell(steps[59])
-    counters = daemon.until_events(40 + 1 + 1).counters
+    daemon.tell(steps[-1])
+    counters = daemon.until_events(heard + 1 + 1).counters
     assert counters.lost == {"test: messages that never arrived": 19}
     daemon.end(signal.SIGKILL)
     daemon.start()
-    daemon.tell(StepCompleted(step=60, start_s=BEGUN_S, end_s=BEGUN_S + 1))
-    assert daemon.until_events(43).counters.lost == counters.lost, "counted once"
+    daemon.tell(StepCompleted(step=100, start_s=BEGUN_S, end_s=BEGUN_S + 1))
+    assert daemon.until_events(heard + 3).counters.lost == counters.lost, "counted once"
 
 
 def test_nothing_is_shown_that_a_kill_can_take_back_and_all_is_accounted_for(

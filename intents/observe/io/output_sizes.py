@@ -83,6 +83,8 @@ class OutputSizes(msgspec.Struct, Intent, frozen=True, kw_only=True):
 class _Output:
     """One output, and what was traced while it was written."""
 
+    __slots__ = ("_writes", "bytes", "end_s", "files", "start_s")  # no dict for good when it is pickled
+
     def __init__(self, output: OutputCompleted) -> None:
         self.start_s, self.end_s = output.start_s, output.end_s
         self.bytes, self.files = max(0, output.bytes), max(0, output.files)

@@ -5,6 +5,7 @@ import pickle
 import random
 import struct
 import sys
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import views
+from scrtune.daemon.journal import snapshot
 from scrtune.daemon.journal.journal import Journal, apply_event, replay_journal
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.journal.snapshot import Snapshots, recovered, restore, sources
@@ -176,3 +178,21 @@ def test_a_snapshot_belongs_to_the_sources_of_what_it_holds() -> None:
         assert Path(sys.modules[held.__module__].__file__ or "").resolve() in [
             path.resolve() for path in sources()
         ]
+
+
+def test_what_python_keeps_of_pickling_is_given_back_before_the_loop_goes_on(
+    paths: JobPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_measured = threading.Event()
+    monkeypatch.setattr(snapshot, "write_atomic", lambda *_, **__: is_measured.wait(60))  # a slow disk
+    snapshots, journal = Snapshots(paths), Journal(paths.journal)
+    journal.flush(T0)
+    freed = [(number,) * 7 for number in range(2000)]
+    freed.clear()
+    before = sys.getallocatedblocks()
+    snapshots.write(journal, Pipeline(), RecentSteps(), {})
+    after = sys.getallocatedblocks()
+    is_measured.set()
+    snapshots.wait(60)
+    journal.close()
+    assert before - after > 1000
