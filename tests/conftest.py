@@ -125,6 +125,11 @@ class RealDaemon:
             self.push(wire.encode(sender="test", sequence=self._sequence, events=(event,)))
             self._sequence += 1
 
+    def forget_job(self) -> None:
+        """Take the journal away: the next daemon is another job's, to which every sender is new."""
+        self.paths.journal.unlink()
+        self._sequence = 0
+
     def hand_over(self) -> None:
         """Wait until the system has all that was pushed so far, and connect anew."""
         self._push.close(linger=int(1000 * PATIENCE_S))

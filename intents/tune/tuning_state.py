@@ -93,7 +93,7 @@ class TuningState(ActiveSettings):
             self._last_due = output.dataset
 
     def _forced_s(self, belief: Belief) -> float:
-        """Return the expected seconds of the flush that a re-init before the next output waits for or forces."""
+        """Return the expected seconds of the flush that a re-init now waits for or forces."""
         if self.is_flushed:
             return 0.0
         return pending_s(belief, belief.index(self.settings), is_due=self._last_due == self._newest)

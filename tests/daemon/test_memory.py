@@ -226,7 +226,7 @@ def end(daemon: Any) -> list[Any]:
     assert replay_journal(daemon.paths.journal)[0].observers.recalled == next(
         (each.knowledge for each in events if isinstance(each, KnowledgeRecalled)), None
     )
-    daemon.paths.journal.unlink()
+    daemon.forget_job()
     return events
 
 

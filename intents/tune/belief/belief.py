@@ -20,7 +20,7 @@ from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
 from .ensemble import RATES, Ensemble, draw
 from .measured import SHOWN, Measured, Row, measure
-from .model import LOWEST, PRIORS, Array, Columns, Parts, Prior, Shape, draw_rates, predict
+from .model import LOWEST, PRIORS, Array, Columns, Parts, Prior, Shape, draw_rates, meanwhile_s, predict
 from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
@@ -90,6 +90,7 @@ class Belief:
         self._ensemble = self._prior.given(data, self._columns, self.shape)
         rows = self._predicted(self._ensemble)
         _show(rows, prior, data)
+        self._queue(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
         self._believe(rows)
 
@@ -174,6 +175,15 @@ class Belief:
         seconds = _cycle_s(self._rows.swapaxes(0, 1), self._columns.every) + self._rework_s
         self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
         self.flush_s = np.round(np.median(flush_s, axis=1), _DIGITS)
+
+    def _queue(self, rows: Array, data: Measured) -> None:
+        """Believe of settings whose waits were not seen that outputs wait for flushes that outlast them."""
+        unflushed_s, flush_s = np.exp(rows[:, Row.UNFLUSHED]), np.exp(rows[:, Row.FLUSH])
+        wait_s = self._columns.beside * np.maximum(
+            0.0, flush_s - meanwhile_s(self._columns, self.shape.between_s, unflushed_s)
+        )
+        wait_s[[each.candidate for each in data.rows if each.row is Row.FLUSHED]] = 0.0
+        rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], np.log(unflushed_s + wait_s))
 
     def _predicted(self, ensemble: Ensemble) -> Array:
         return ensemble.rows(self._columns, self.shape)

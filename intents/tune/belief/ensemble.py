@@ -1,13 +1,13 @@
 """The ensemble: draws of what nobody knows of a job before it has run, given what was measured.
 
-A member has a value of every rate of the cost model (:mod:`.model`), and factors for what no model explains:
-of each value of a lever and each candidate, of encodes by scheme, of flushes by how they copy, of slowdowns.
-What is measured moves these, and the parts of every candidate are predicted from them again, so that parts and
-totals agree, and those of neighbours.
+A member has a value of every rate of the cost model (:mod:`.model`), and factors for what no model
+explains: of each value of a lever and each candidate, of encodes by scheme, of flushes by how they copy, of
+slowdowns. What is measured moves these, and the parts of every candidate are predicted from them again, so
+that parts and totals agree, and those of neighbours.
 
-The update is the ensemble smoother with multiple data assimilation (A. Emerick and A. Reynolds 2013): the same
-measurements in several steps, with their covariance times a factor in each, whose inverses add up to 1. The
-model is not linear, so the first steps, far from what was measured, are the most careful ones.
+The update is the ensemble smoother with multiple data assimilation (A. Emerick and A. Reynolds 2013): the
+same measurements in several steps, with their covariance times a factor in each, whose inverses add up to 1.
+The model is not linear, so the first steps, far from what was measured, are the most careful ones.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -95,7 +95,7 @@ class Ensemble(NamedTuple):
         return Ensemble(*(each + (each - each.mean(axis=1, keepdims=True)) @ moves for each in self))
 
     def doubted(self, spreads: Mapping[Tier, float], rng: np.random.Generator) -> "Ensemble":
-        """Return it after a change of the machine: `spreads` are SDs of a log factor of all rates of a tier."""
+        """Return it after a change of the machine: `spreads` are SDs of a log factor of a tier's rates."""
         rates = self.rates.copy()
         for tier, spread in spreads.items():
             factor = spread * rng.standard_normal(MEMBERS)

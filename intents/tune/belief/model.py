@@ -250,7 +250,7 @@ def _count(cpus: str) -> int:
 def meanwhile_s(columns: Columns, between_s: float, write_s: Array) -> Array:
     """Return the seconds that a flush may take until an output waits for it.
 
-    For its place in the cache, or because the next flush, `every` checkpoints later, has to wait for its turn.
+    For its place in the cache, or because the next flush, `every` checkpoints later, waits for its turn.
     """
     held = columns.held
     return np.minimum(columns.every * (between_s + write_s), held * between_s + (held - 1) * write_s)
