@@ -63,7 +63,7 @@ Known = Mapping[int, Sequence[ObservedCheckpoint]]
 
 
 def measure(known: Known, between_s: float, slowdowns_s: Array, held: Array) -> Measured:
-    """Return what `known` shows; `slowdowns_s` are believed of candidates, their caches have `held` places."""
+    """Return what `known` shows; of candidates, `slowdowns_s` are believed, and caches have `held` places."""
     groups: dict[tuple[int, Row], list[ObservedCheckpoint]] = {}
     for index, seen in known.items():
         may_queue = _may_queue(seen, int(held[index]))
