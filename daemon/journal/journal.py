@@ -113,7 +113,7 @@ class Journal:
         `heard` is what is known of senders, once that is written.
         """
         self._heard |= heard or {}
-        if not self._pending and not self._heard and self.end:
+        if not (self._pending or self._heard or self._unrecorded) and self.end:
             return
         records, unrecorded = len(self._pending), self._unrecorded
         if unrecorded:

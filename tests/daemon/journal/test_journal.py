@@ -314,6 +314,21 @@ def test_without_room_records_are_counted_the_journal_stays_whole_and_goes_on(tm
     assert read(path) == ([kept, (3.0, JobEnded(time_s=3.0)), lost], "")
 
 
+def test_what_was_lost_is_said_with_the_first_room_although_nothing_more_comes(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.flush(1.0)
+    with file_size_limit(path.stat().st_size):
+        journal.append(2.0, JobEnded(time_s=2.0))
+        journal.flush(2.0)
+        journal.flush(3.0)
+        assert journal.lost == 1
+    journal.flush(4.0)
+    journal.flush(5.0)
+    journal.close()
+    assert read(path) == ([(4.0, EventsLost(source="journal", count=1))], "")
+
+
 def test_a_journal_that_never_had_room_begins_when_there_is_some(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     with file_size_limit(0):
