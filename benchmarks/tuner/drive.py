@@ -175,6 +175,8 @@ class Run:
         self._seen = {tuple(made.own[name] for name in DEFAULTS)}
         self._step = 0
         self._held_bytes = 0.0
+        self._late: list[Flush] = []
+        """Flushes that ended beside the computation: a real SCR tells it within the next output."""
         self._begin()
 
     def checkpoint(self, noise: Noise) -> Checkpoint:
@@ -196,8 +198,9 @@ class Run:
         self._seen.add(key)
 
     def _tell(self, made: Checkpoint, generation: int) -> None:
-        self._flushed(made.ended, made.end_s)
         job = self._case.job
+        late, self._late = self._late, []
+        self._flushed([*late, *made.ended], made.end_s)
         output = OutputCompleted(
             dataset=made.dataset,
             name=f"step.{self._step}",
@@ -221,7 +224,10 @@ class Run:
         for start_s, end_s, ended in made.steps:
             self.tuner.handle(StepCompleted(step=self._step, start_s=start_s, end_s=end_s), end_s)
             self._step += 1
-            self._flushed(ended, end_s)
+            if job.reinit_s:
+                self._late += ended
+            else:
+                self._flushed(ended, end_s)
 
     def _flushed(self, ended: list[Flush], now: float) -> None:
         for flush in ended:

@@ -34,11 +34,14 @@ def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: flo
     return np.array(there), np.array(back)
 
 
-def pending_s(belief: Belief, index: int | None) -> float:
-    """Return the expected seconds of the flush that a re-init waits for, or forces."""
+def pending_s(belief: Belief, index: int | None, *, is_due: bool = False) -> float:
+    """Return the expected seconds of the flush that a re-init waits for, or forces.
+
+    That of a checkpoint whose flush `is_due` has begun with the computation.
+    """
     if index is None or not is_cached(belief.candidates[index]):
         return 0.0
     settings, flush_s = belief.candidates[index], float(belief.flush_s[index])
-    if flush_every(settings) > 1:
+    if flush_every(settings) > 1 and not is_due:
         return flush_s
     return max(0.0, flush_s - belief.shape.between_s) if is_asynchronous(settings) else 0.0

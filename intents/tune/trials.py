@@ -16,7 +16,7 @@ from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, flush_every, is_asynchronous, is_cached
+from ..settings import difference, flush_every, is_asynchronous
 from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
@@ -64,6 +64,8 @@ class Trials(TuningState):
         self._replays = self._quiet = self._used_up_at = 0
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
+        self._undecided: tuple[int, Look] | None = None
+        """The generation after a checkpoint of which to decide when the output under way has ended."""
         self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
@@ -101,14 +103,14 @@ class Trials(TuningState):
 
     def output(self, output: OutputCompleted, now: float) -> Outcome:
         """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
-        self._newest = output.dataset
-        settings = self.settings_of(output.generation)
-        if settings is not None and not is_cached(settings):
-            self._last_flushed = output.dataset
+        self._entered(output)
         if self._leaving is not None and self._newest >= self._leaving[0]:
             self._go_back(self._leaving[1], now)
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
             self._stop_if_dear(self._trial, self.belief, output, now)
+        undecided, self._undecided = self._undecided, None
+        if undecided and self.belief is not None and undecided[0] == self.generation:
+            self._decide(self.belief, undecided[1](), now)
         return self._outcome()
 
     def _stop_if_dear(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
@@ -159,7 +161,18 @@ class Trials(TuningState):
         if belief is None:
             return
         self._charge(belief, cost, settings)
-        if self.on and is_new and may_try and cost.generation == self.generation:
+        if not (self.on and may_try and cost.generation == self.generation):
+            return
+        is_outgrown = bool(outgrown(situation))
+        if not (is_new or is_outgrown):
+            return
+        if self._trial is not None:
+            self._trial.looks += 1
+        is_in_an_output = bool(self.mutability.parameters) and cost.flushed and is_asynchronous(settings)
+        if is_in_an_output and not is_outgrown:
+            # a real SCR tells that a flush has ended within an output, which a re-init will find unflushed
+            self._undecided = cost.generation, look
+        else:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:
@@ -241,6 +254,9 @@ class Trials(TuningState):
 
         Settings that are surely cheaper stay, as far as the overdraft goes: they fill the budget again.
         """
+        excess = view.belief.totals[view.incumbent] - view.belief.totals[OWN]
+        if view.remaining * float(np.maximum(excess, 0).mean()) < view.there_s[OWN]:
+            return ""  # to stay loses less than the way back
         if is_surely_worse(view):
             return "they probably cost over 2 % more than your own"
         if self._may_stay(view, 1 - p_better(view, OWN)):
@@ -253,7 +269,6 @@ class Trials(TuningState):
         return self.budget.left_s > 0 or (p >= enough and self.budget.overdraft_s > 0)
 
     def _judge(self, trial: Trial, view: View, now: float) -> None:
-        trial.looks += 1
         index = view.belief.index(self.wanted)
         if index is None:
             self._revert(trial, now, "it is no candidate any more")

@@ -2,13 +2,14 @@
 
 import msgspec
 
+from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference
+from ..settings import difference, is_cached
 from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
@@ -46,7 +47,7 @@ class TuningState(ActiveSettings):
         self.budget = TrialBudget()
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
-        self._newest = self._last_flushed = 0
+        self._newest = self._last_flushed = self._last_due = 0
 
     @property
     def belief(self) -> Belief | None:
@@ -82,9 +83,24 @@ class TuningState(ActiveSettings):
         """True when the newest checkpoint is in the prefix directory: a re-init forces no flush."""
         return self._newest <= self._last_flushed
 
+    def _entered(self, output: OutputCompleted) -> None:
+        """Take in which checkpoint is the newest, and where it is."""
+        self._newest = output.dataset
+        settings = self.settings_of(output.generation)
+        if settings is not None and not is_cached(settings):
+            self._last_flushed = output.dataset
+        elif output.flush_due:
+            self._last_due = output.dataset
+
+    def _forced_s(self, belief: Belief) -> float:
+        """Return the expected seconds of the flush that a re-init now waits for or forces."""
+        if self.is_flushed:
+            return 0.0
+        return pending_s(belief, belief.index(self.settings), is_due=self._last_due == self._newest)
+
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
+        forced_s = self._forced_s(belief)
         there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
         return View(
             belief=belief,

@@ -43,7 +43,7 @@ def test_and_is_taken_back_exactly_when_it_does_not(slowed_s: float) -> None:
     assert job.pipeline.tuner is not None
     assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED}
     tried = [cost.cost_s for cost in job.pipeline.costs if cost.blocking_s < 2]
-    assert 1 <= len(tried) <= 6
+    assert 1 <= len(tried) <= 8, "the user's own settings were seen once"
     job.checkpoints(40, slowed_s=slowed_s)
     tried = [cost.cost_s for cost in job.pipeline.costs if cost.blocking_s < 2]
     lost_s = sum(cost_s - 5 for cost_s in tried)

@@ -1,10 +1,8 @@
 """The belief: what every joint setting is thought to cost, and how surely, given all that was measured.
 
-An ensemble of cost models (:mod:`.model`), whose rates are drawn from wide priors, predicts the parts of a
-checkpoint under each candidate. Every checkpoint's measured parts (:mod:`.measured`) update all candidates at
-once, by one ensemble Kalman step from the prior (G. Evensen 2003, "The Ensemble Kalman Filter"): what was
-seen under one setting informs the others as far as the models tie them together. What no model explains has
-its own share of the prior for each parameter value and each candidate.
+An ensemble of cost models (:mod:`.ensemble`) predicts the parts of a checkpoint under each candidate. Every
+checkpoint's measured parts (:mod:`.measured`) update all of it at once, from the prior: what was seen under
+one setting informs the others as far as the models tie them together.
 
 Everything is drawn with fixed seeds and rounded before it is compared, so that a journal gives the same
 decisions whatever the linear algebra underneath.
@@ -15,41 +13,22 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import Durability, Values
+from ...events import Durability, Tier, Values
 from ...rules.levers import NAMES
 from ...rules.situation import Situation
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
+from .ensemble import RATES, Ensemble, draw
 from .measured import SHOWN, Measured, Row, measure
-from .model import (
-    LOWEST,
-    MEMBERS,
-    PRIORS,
-    Array,
-    Parts,
-    Prior,
-    Shape,
-    column,
-    draw_rates,
-    flush_threads,
-    logs,
-    meanwhile_s,
-    places,
-    predict,
-)
+from .model import LOWEST, PRIORS, Array, Columns, Parts, Prior, Shape, draw_rates, meanwhile_s, predict
 from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
 CANDIDATES = 60
-_BY_VALUE, _BY_CANDIDATE, _BY_SCHEME, _BY_FLUSH, _BY_SLOWDOWN = 0.045, 0.05, 0.4, 0.15, 0.3
-"""SDs of log factors that no model explains."""
 _DIGITS = 9
 _SEED = 1
 _TWICE = 2
 """A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
-_MOST_SURPRISING = 4.0
-"""SDs: what is farther from all that the models expect says nothing of other settings."""
-_SLIGHTLY = 1e-9
 
 
 class Belief:
@@ -69,17 +48,15 @@ class Belief:
         self.shape = shape
         self._rng = np.random.default_rng(_SEED)
         rates = draw_rates(self._rng, priors)
-        parts = predict(candidates, shape, rates)
-        chosen = _distinct(candidates, parts, kept)
+        chosen = _distinct(candidates, predict(Columns.of(candidates, shape), shape, rates), kept)
         self._kept = sum(index < kept for index in chosen)
-        self._rate_names = tuple(priors)
-        self._prior_rates = self._rates = np.array([np.log(rates[name]) for name in priors])
         self._take([candidates[i] for i in chosen])
-        self._prior = self._predicted(Parts(*(part[chosen] for part in parts)))
+        logged = np.array([np.log(rates[name]) for name in RATES])
+        self._prior = self._ensemble = draw(self._rng, logged, self.candidates, shape)
         self.totals: Array
         self.flush_s: Array
         self._rows: Array
-        self._believe(self._prior)
+        self._believe(self._predicted(self._prior))
 
     def prune(self, seen: Iterable[Identity]) -> None:
         """Keep what was `seen`, what is believed to be best, and the best with each value of a lever."""
@@ -88,7 +65,7 @@ class Belief:
         observed = {index for each in seen if (index := self.index_of(each)) is not None}
         chosen = sorted({*range(self._kept), *observed, *best[:CANDIDATES], *first_with.values()})
         self._take([self.candidates[i] for i in chosen])
-        self._prior = self._prior[chosen]
+        self._prior, self._ensemble = self._prior.chosen(chosen), self._ensemble.chosen(chosen)
         self._believe(self._rows[chosen])
 
     def index(self, settings: Values) -> int | None:
@@ -107,82 +84,20 @@ class Belief:
                 known.setdefault(index, []).append(each)
         if not known:
             return
-        data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
-        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
-        state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
-        after = _kalman(state, predicted, data)
-        rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
-        self._show(rows, data)
+        prior = self._predicted(self._prior)
+        slowdowns_s, held = prior[:, Row.SLOWDOWN].mean(axis=1), self._columns.held[:, 0]
+        data = measure(known, self.shape.between_s, slowdowns_s, held)
+        self._ensemble = self._prior.given(data, self._columns, self.shape)
+        rows = self._predicted(self._ensemble)
+        _show(rows, prior, data)
+        self._queue(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
-        self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
-        self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
-    def _show(self, rows: Array, data: Measured) -> None:
-        """Believe what was seen often enough within its noise, and of others what the prior ties to it."""
-        noises = np.sqrt(data.covariance.diagonal())
-        for row in Row:
-            shown = [
-                (seen.candidate, value, noise)
-                for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
-                if seen.row is row and seen.checkpoints >= (_TWICE if row is Row.SLOWDOWN else SHOWN)
-            ]
-            if not shown:
-                continue
-            index, values, noise = (np.array(each) for each in zip(*shown, strict=True))
-            middle = rows[index, row].mean(axis=1)
-            moved = np.clip(middle, values - noise, values + noise) - middle
-            prior = self._prior[:, row] - self._prior[:, row].mean(axis=1, keepdims=True)
-            tied = prior @ prior[index].T / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
-            closest = tied.argmax(axis=1)
-            by = np.clip(tied.max(axis=1), 0.0, 1.0) * moved[closest]
-            by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
-            by[index] = moved
-            rows[:, row] += by[:, None]
-
-    def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
-        """Return whether so many flushes were `seen` that waits would have begun, and there were none."""
-        flushed = [each for each in seen if each.flushed]
-        return len(flushed) >= SHOWN + self._held[index] - 1 and not any(each.wait_s for each in flushed)
-
-    def _block(self, rows: Array, seen: Sequence[int], free: Sequence[int]) -> None:
-        """An output takes at least as long as the flush that blocks it, or that a later one waits for.
-
-        Of the candidates `seen` that was measured, but for waits: flushes that outlast the interval queue up,
-        so that the first outputs have none. Those that are `free` of waits have shown that, too.
-        """
-        flush_s = np.exp(rows[:, Row.FLUSH])
-        free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
-        wait_s = self._beside * np.maximum(0.0, flush_s - free_s)
-        blocked_s = np.where(self._beside, wait_s, flush_s)
-        least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
-        least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
-        least[free] = -np.inf
-        rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
-
-    def shift(self, factors: Mapping[str, float]) -> None:
-        """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
-        prefix = factors["prefix"] * self._rng.standard_normal(MEMBERS)
-        cache = factors["cache"] * self._rng.standard_normal(MEMBERS)
-        tier = np.where(self._cached, cache, prefix)
-        before, rows = self._rows, self._rows.copy()
-        for row, factor in (
-            (Row.FLUSH, prefix),
-            (Row.UNFLUSHED, tier),
-            (Row.WRITE, tier),
-            (Row.ENCODE, cache),
-        ):
-            rows[:, row] += factor
-        flush_s, flushed_s = np.exp(rows[:, Row.FLUSH]), np.exp(before[:, Row.FLUSHED] + tier)
-        blocked_s = np.where(
-            self._beside, flush_s - self.shape.between_s, flush_s - np.exp(before[:, Row.FLUSH])
-        )
-        longer_s = self._cached * np.where(self._beside, np.maximum(0.0, blocked_s), blocked_s)
-        rows[:, Row.FLUSHED] = np.log(np.maximum(flushed_s + longer_s, np.exp(rows[:, Row.UNFLUSHED])))
-        rows[:, Row.SLOWDOWN] *= np.where(self._beside, np.exp(prefix), 1.0)
-        self._prior = rows
-        self._believe(rows)
+    def shift(self, spreads: Mapping[Tier, float]) -> None:
+        """Doubt what is believed: the machine has changed. `spreads` are SDs of log factors by tier."""
+        self._prior = self._ensemble = self._ensemble.doubted(spreads, self._rng)
+        self._believe(self._predicted(self._prior))
 
     def breakdown(self, index: int) -> Breakdown:
         """Return the medians of what is believed of the candidate `index`."""
@@ -242,61 +157,36 @@ class Belief:
 
     def learnt_rates(self) -> dict[str, tuple[float, float]]:
         """Return mean and SD of the natural logarithm of every rate."""
-        rates = zip(self._rate_names, self._rates, strict=True)
+        rates = zip(RATES, self._ensemble.rates, strict=True)
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
     def _take(self, candidates: Sequence[Values]) -> None:
         self.candidates = candidates
         self._index = {identity(each): i for i, each in enumerate(candidates)}
-        self._cached = np.array([[is_cached(each)] for each in candidates])
-        self._beside = np.array([[is_asynchronous(each)] for each in candidates])
-        self._held = column(candidates, places)
-        self._every = column(candidates, flush_every)
+        self._columns = Columns.of(candidates, self.shape)
         self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
 
     def _believe(self, rows: Array) -> None:
         """Make `rows` what is believed, rounded: all that is decided follows from these digits."""
         self._rows = np.round(rows, _DIGITS)
         flush_s = np.exp(self._rows[:, Row.FLUSH])
-        exposed_s = exposure_s(self._every, self._beside, self.shape.between_s, flush_s)
+        exposed_s = exposure_s(self._columns.every, self._columns.beside, self.shape.between_s, flush_s)
         self._rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
-        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + self._rework_s
+        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._columns.every) + self._rework_s
         self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
         self.flush_s = np.round(np.median(flush_s, axis=1), _DIGITS)
 
-    def _predicted(self, parts: Parts) -> Array:
-        """Return the prior rows of all candidates, (candidates, rows, members)."""
-        candidates, draws = self.candidates, self._rng.standard_normal
-        size = (len(candidates), MEMBERS)
+    def _queue(self, rows: Array, data: Measured) -> None:
+        """Believe of settings whose waits were not seen that outputs wait for flushes that outlast them."""
+        unflushed_s, flush_s = np.exp(rows[:, Row.UNFLUSHED]), np.exp(rows[:, Row.FLUSH])
+        wait_s = self._columns.beside * np.maximum(
+            0.0, flush_s - meanwhile_s(self._columns, self.shape.between_s, unflushed_s)
+        )
+        wait_s[[each.candidate for each in data.rows if each.row is Row.FLUSHED]] = 0.0
+        rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], np.log(unflushed_s + wait_s))
 
-        def shared(kinds: Iterable[Hashable], spread: float) -> Array:
-            """Return one draw for each kind."""
-            kinds = list(kinds)
-            places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
-            return spread * draws((len(places), MEMBERS))[[places[kind] for kind in kinds]]
-
-        misfit = _BY_CANDIDATE * draws(size)
-        for name in NAMES:
-            misfit += shared((each[name] for each in candidates), _BY_VALUE)
-        encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
-        copies = [
-            (
-                each["SCR_FLUSH_TYPE"],
-                bool(each["SCRTUNE_FLUSH_CPUS"]),
-                each["SCRTUNE_FLUSH_NICE"],
-                flush_threads(each, self.shape),
-            )
-            for each in candidates
-        ]
-        flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))
-        slowdown_s = parts.slowdown_s * np.exp(_BY_SLOWDOWN * draws(size))
-        unflushed_s = parts.write_s + encode_s
-        flushed_s = unflushed_s + np.where(self._beside, parts.wait_s, flush_s)
-        rows = [
-            *(logs(unflushed_s) + misfit, logs(flushed_s) + misfit, slowdown_s),
-            *(logs(parts.write_s), logs(encode_s), logs(flush_s)),
-        ]
-        return np.stack(rows, axis=1)
+    def _predicted(self, ensemble: Ensemble) -> Array:
+        return ensemble.rows(self._columns, self.shape)
 
 
 def _distinct(candidates: Sequence[Values], parts: Parts, kept: int) -> list[int]:
@@ -318,16 +208,32 @@ def _cycle_s(rows: Array, every: Array | int) -> Array:
     return np.asarray((flushed_s + (every - 1) * np.exp(rows[Row.UNFLUSHED])) / every)
 
 
-def _kalman(state: Array, predicted: Array, data: Measured) -> Array:
-    """Return `state` (n x members) given `data`: the stochastic ensemble Kalman filter's analysis step."""
-    count = len(data.values)
-    covariance = data.covariance + _SLIGHTLY * np.eye(count)
-    middle = predicted.mean(axis=1)
-    expected = predicted - middle[:, None]
-    spread = expected @ expected.T / (MEMBERS - 1) + covariance
-    limit = _MOST_SURPRISING * np.sqrt(spread.diagonal())
-    centred = state - state.mean(axis=1, keepdims=True)
-    gain = (centred @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
-    drawn = np.linalg.cholesky(covariance) @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
-    seen = np.clip(data.values, middle - limit, middle + limit)
-    return np.asarray(state + gain @ (seen[:, None] + drawn - predicted))
+def _show(rows: Array, prior_rows: Array, data: Measured) -> None:
+    """Believe what was seen, within and as surely as its noise, and of others what the prior ties to it.
+
+    What was seen once or twice may be a spike: it says nothing of others, and a slowdown seen once nothing.
+    """
+    noises = np.sqrt(data.covariance.diagonal())
+    for row in Row:
+        shown = [
+            (seen.candidate, value, noise, seen.checkpoints >= SHOWN)
+            for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
+            if seen.row is row and (row is not Row.SLOWDOWN or seen.checkpoints >= _TWICE)
+        ]
+        if not shown:
+            continue
+        index, values, noise, is_often = (np.array(each) for each in zip(*shown, strict=True))
+        moved = _within(rows[index, row], values[:, None], noise[:, None]) - rows[index, row]
+        prior = prior_rows[:, row] - prior_rows[:, row].mean(axis=1, keepdims=True)
+        tied = is_often * (prior @ prior[index].T) / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
+        by = np.clip(tied.max(axis=1, keepdims=True), 0.0, 1.0) * moved[tied.argmax(axis=1)]
+        by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
+        by[index] = moved
+        rows[:, row] += by
+
+
+def _within(members: Array, values: Array, noise: Array) -> Array:
+    """Return `members` with a mean within `noise` of `values`, and no wider than that."""
+    middle, spread = members.mean(axis=1, keepdims=True), members.std(axis=1, keepdims=True)
+    narrowed = np.minimum(1.0, noise / np.maximum(spread, LOWEST))
+    return np.asarray(np.clip(middle, values - noise, values + noise) + narrowed * (members - middle))

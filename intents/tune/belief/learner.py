@@ -5,7 +5,7 @@ from math import log
 from statistics import median
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import StorageProbed, Values
+from ...events import StorageProbed, Tier, Values
 from ...rules.levers import joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
@@ -20,11 +20,11 @@ _INTERVAL_CHANGED = 1.4
 _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
-_SHIFT = {"prefix": 0.8, "cache": 0.3}
+_SHIFT = {Tier.PREFIX: 0.8, Tier.CACHE: 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
-_PAGE_CACHE_SHARE = 0.05
+_PAGE_CACHE_SHARE = 0.15
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
@@ -129,9 +129,7 @@ def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCh
 def _shape(now: Situation, cost: CheckpointCost, seen: list[ObservedCheckpoint]) -> Shape:
     redundancy, affinity = now.intents.redundancy, now.intents.affinity
     between = [each.between_s for each in seen if each.between_s > 0]
-    between_s = (
-        median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
-    )
+    between_s = median(between) if between else max(_before_s(cost, now), cost.blocking_s)
     cores = affinity.cores or max(1, len(affinity.cpus))
     return Shape(
         nodes=redundancy.nodes,
@@ -144,6 +142,12 @@ def _shape(now: Situation, cost: CheckpointCost, seen: list[ObservedCheckpoint])
         mask_cores=affinity.mask_cores or cores,
         on_device=now.caches_on_device,
     )
+
+
+def _before_s(cost: CheckpointCost, now: Situation) -> float:
+    """Return the seconds from the job's start to its first checkpoint, less a flush after it."""
+    flushed_after_s = max(0.0, cost.flush_s - cost.blocked_on_flush_s)
+    return cost.time_s - now.start_s - cost.blocking_s - flushed_after_s
 
 
 def _priors(now: Situation, own_s: float) -> dict[str, Prior]:

@@ -62,14 +62,14 @@ Known = Mapping[int, Sequence[ObservedCheckpoint]]
 """The observations of each candidate, oldest first."""
 
 
-def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
-    """Return what `known` shows; `slowdowns_s` are believed of each candidate."""
-    groups = {
-        (index, row): mine
-        for index, seen in known.items()
-        for row in (Row.FLUSHED, Row.UNFLUSHED)
-        if (mine := [each for each in seen if each.flushed == (row is Row.FLUSHED)])
-    }
+def measure(known: Known, between_s: float, slowdowns_s: Array, held: Array) -> Measured:
+    """Return what `known` shows; of candidates, `slowdowns_s` are believed, and caches have `held` places."""
+    groups: dict[tuple[int, Row], list[ObservedCheckpoint]] = {}
+    for index, seen in known.items():
+        may_queue = _may_queue(seen, int(held[index]))
+        for each in seen:
+            row = Row.FLUSHED if each.flushed and not may_queue else Row.UNFLUSHED
+            groups.setdefault((index, row), []).append(each)
     blocking, covariance = _blocking(list(groups.values()), between_s)
     parts = [
         (RowSeen(index, row, len(seen)), value, variance)
@@ -84,6 +84,16 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
     return Measured(
         [*of, *(each for each, _, _ in parts)], np.array([*blocking, *(v for _, v, _ in parts)]), whole
     )
+
+
+def _may_queue(seen: Sequence[ObservedCheckpoint], held: int) -> bool:
+    """Return whether flushes beside the computation may be queueing up, and outputs do not wait for them yet.
+
+    Then they show what an output takes without a wait.
+    """
+    flushed = [each for each in seen if each.flushed]
+    is_waiting = any(each.wait_s or not each.beside for each in flushed)
+    return len(flushed) < SHOWN + held and not is_waiting
 
 
 def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) -> tuple[Array, Array]:
@@ -122,7 +132,11 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
     if slowed:
         mean, variance = _weighted(slowed)
         scale = max(abs(mean), _USUAL_SLOWDOWN * usual_slowdown_s)
-        yield Row.SLOWDOWN, mean, variance + (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
+        yield (
+            Row.SLOWDOWN,
+            mean,
+            variance + (_SLOWDOWN_NOISE * scale) ** 2 / min(len(slowed), _AS_ONE) + LOWEST,
+        )
     for row, seconds in (
         (Row.WRITE, [each.write_s for each in seen]),
         (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),

@@ -10,7 +10,8 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from math import exp
 from typing import NamedTuple
 
@@ -76,6 +77,7 @@ PRIORS: dict[str, Prior] = {
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.25, 0.5),
+    "nice_power": Prior(1.0, 0.3),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -84,10 +86,11 @@ PRIORS: dict[str, Prior] = {
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
-0.2 to 0.3, 2 ranks on 2 cores).
+0.2 to 0.3, 2 ranks on 2 cores). What such a thread gets of a wanted core is its share by weights to the
+`nice_power`: cgroups and autogroups weigh sessions, not threads (sched(7)).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
+AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -137,7 +140,7 @@ def draw_rates(
     drawn = {}
     for name, prior in priors.items():
         drawn_rates = prior.median * np.exp(prior.spread * rng.standard_normal(members))
-        drawn[name] = np.minimum(drawn_rates, _AT_MOST.get(name, np.inf))
+        drawn[name] = np.minimum(drawn_rates, AT_MOST.get(name, np.inf))
     return drawn
 
 
@@ -149,50 +152,112 @@ def flush_threads(settings: Values, shape: Shape) -> int:
     return min(shape.files, number(settings, "SCRTUNE_FLUSH_THREADS") or default)
 
 
-def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
-    """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
-    cached, beside = column(candidates, is_cached), column(candidates, is_asynchronous)
-    every = column(candidates, flush_every)
-    is_bound = shape.bound * column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
-    is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
-    busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
-    idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
+class Columns(NamedTuple):
+    """What the model reads of settings under a shape, a number for each of them: (settings, 1) each."""
+
+    cached: Array
+    beside: Array
+    every: Array
+    held: Array
+    threads: Array
+    is_bound: Array
+    is_nice: Array
+    cores: Array
+    """That a rank's flush threads may use."""
+    idle: Array
+    """Those of them that the rank leaves idle; less than 0 where it wants more than there are."""
+    buffer_bytes: Array
+    messages: Array
+    is_coded: Array
+    is_xor: Array
+    sent: Array
+    stored: Array
+
+    @classmethod
+    def of(cls, candidates: Sequence[Values], shape: Shape) -> "Columns":
+        """Return what the model reads of each of `candidates`."""
+        schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
+        members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
+        coded = list(zip(schemes, members, strict=True))
+        given = _column(_count(str(each.get("SCRTUNE_FLUSH_CPUS") or "")) for each in candidates)
+        is_bound = shape.bound & (given == 0)
+        mine = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
+        cores = np.where(given > 0, np.minimum(given / shape.ranks_per_node, mine), mine)
+        return cls(
+            cached=_column(map(is_cached, candidates)),
+            beside=_column(map(is_asynchronous, candidates)),
+            every=_column(map(flush_every, candidates)),
+            held=_column(max(1, number(each, "SCR_CACHE_SIZE")) for each in candidates),
+            threads=_column(flush_threads(each, shape) for each in candidates),
+            is_bound=is_bound,
+            is_nice=_column(
+                is_asynchronous(each) and number(each, "SCRTUNE_FLUSH_NICE") > 0 for each in candidates
+            ),
+            cores=cores,
+            idle=np.minimum(cores, mine - shape.used_cores),
+            buffer_bytes=_column(max(1, number(each, "SCR_FILE_BUF_SIZE")) for each in candidates),
+            messages=shape.rank_bytes
+            / _column(max(1, number(each, "SCR_MPI_BUF_SIZE")) for each in candidates),
+            is_coded=_column(scheme != "SINGLE" for scheme in schemes),
+            is_xor=_column(scheme not in {"SINGLE", "PARTNER"} for scheme in schemes),
+            sent=_column(_SENT.get(scheme, 1 / (n - 1)) for scheme, n in coded),
+            stored=_column(storage_factor(scheme, n) for scheme, n in coded),
+        )
+
+    def chosen(self, indices: Sequence[int]) -> "Columns":
+        """Return those of the settings `indices`."""
+        return Columns(*(each[indices] for each in self))
+
+
+def predict(
+    columns: Columns, shape: Shape, rates: Rates, encode: Array | float = 1.0, flush: Array | float = 1.0
+) -> Parts:
+    """Return what a checkpoint costs under each settings of `columns`, for each member of the ensemble.
+
+    An encode takes `encode` times as long as the rates say, a flush `flush` times.
+    """
+    busy = columns.threads * rates["thread_cores"]
     cache_s = _cached(shape, rates)
-    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
-    alone_s = cached * _flush(candidates, is_bound, shape, rates)
-    beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
-    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
+    # what threads on the ranks' own few cores have of them is in `bound_share`
+    alone = np.where(columns.is_bound, 1.0, np.clip(columns.cores / busy, _LEFT_OVER, 1.0))
+    left = np.where(
+        columns.is_nice, np.clip(columns.idle / busy, _LEFT_OVER, 1.0) ** rates["nice_power"], 1.0
+    )
+    alone_s = columns.cached * flush * _flush(columns, shape, rates, alone)
+    beside_s = columns.cached * flush * _flush(columns, shape, rates, np.minimum(alone, left))
+    free_s = meanwhile_s(columns, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
-    wait_s = beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
+    wait_s = columns.beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     return Parts(
-        write_s=np.where(cached, cache_s, _direct(shape, rates)),
-        encode_s=cached * _encode(candidates, shape, rates),
+        write_s=np.where(columns.cached, cache_s, _direct(shape, rates)),
+        encode_s=columns.cached * encode * _encode(columns, shape, rates),
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
-        slowdown_s=beside
-        * np.minimum(alone_s, every * shape.between_s)
-        * _slowed_share(busy - idle, is_bound, shape, rates)
-        * np.where(is_nice, rates["yielded"], 1.0),
+        slowdown_s=columns.beside
+        * np.minimum(alone_s, columns.every * shape.between_s)
+        * _slowed_share(busy - columns.idle, columns.is_bound, shape, rates)
+        * np.where(columns.is_nice, rates["yielded"], 1.0),
     )
 
 
-def places(settings: Values) -> int:
-    """Return how many datasets the cache holds."""
-    return max(1, number(settings, "SCR_CACHE_SIZE"))
+def _column(of: Iterable[float]) -> Array:
+    """Return numbers as (settings, 1): floats, for integers may be of any size."""
+    return np.array([float(each) for each in of])[:, None]
 
 
-def column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
-    """Return a number of each of `candidates`, (candidates, 1): floats, for integers may be of any size."""
-    return np.array([float(of(each)) for each in candidates])[:, None]
+def _count(cpus: str) -> int:
+    """Return how many CPUs a Linux cpu list names."""
+    ends = re.findall(r"(\d+)(?:-(\d+))?", cpus)
+    return sum(max(1, int(last or first) - int(first) + 1) for first, last in ends)
 
 
-def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
+def meanwhile_s(columns: Columns, between_s: float, write_s: Array) -> Array:
     """Return the seconds that a flush may take until an output waits for it.
 
-    For its place in a cache of `held` places, or because the next flush, `every` checkpoints later, has to
-    wait for its turn.
+    For its place in the cache, or because the next flush, `every` checkpoints later, waits for its turn.
     """
-    return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
+    held = columns.held
+    return np.minimum(columns.every * (between_s + write_s), held * between_s + (held - 1) * write_s)
 
 
 def _direct(shape: Shape, rates: Rates) -> Array:
@@ -208,41 +273,27 @@ def _cached(shape: Shape, rates: Rates) -> Array:
     return written_s + rates["cache_fixed_s"] + shape.files * rates["cache_file_s"]
 
 
-def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
-    schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
-    members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
-        :, None
-    ]
-    stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
-        :, None
-    ]
-    is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
-    is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
-    messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
+def _encode(columns: Columns, shape: Shape, rates: Rates) -> Array:
     a_byte_s = (
-        is_coded / rates["encode_read_bytes_per_s"]
-        + sent / rates["encode_send_bytes_per_s"]
-        + is_xor / rates["encode_xor_bytes_per_s"]
-        + shape.on_device * is_coded * stored / rates["synced_bytes_per_s"]
+        columns.is_coded / rates["encode_read_bytes_per_s"]
+        + columns.sent / rates["encode_send_bytes_per_s"]
+        + columns.is_xor / rates["encode_xor_bytes_per_s"]
+        + shape.on_device * columns.is_coded * columns.stored / rates["synced_bytes_per_s"]
     )
-    return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
+    return np.asarray(shape.node_bytes * a_byte_s + columns.is_coded * columns.messages * rates["message_s"])
 
 
-def _flush(
-    candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates, left: Array | float = 1.0
-) -> Array:
+def _flush(columns: Columns, shape: Shape, rates: Rates, left: Array) -> Array:
     """Return the makespan of a rank's files over its threads, each of which has so much `left` of a core.
 
     A core that is wanted by others slows the thread down, not the prefix directory.
     """
-    threads = column(candidates, lambda each: flush_threads(each, shape))
-    share = np.where(is_bound, rates["bound_share"], 1.0)
+    threads, buffer_bytes = columns.threads, columns.buffer_bytes
+    share = np.where(columns.is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left
     cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
-    buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
     misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
     calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads / left
     files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)

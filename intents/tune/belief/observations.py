@@ -7,6 +7,7 @@ checkpoint whose flush nearly fills the interval is held back until the next one
 from collections import deque
 
 import msgspec
+from msgspec.structs import replace
 
 from ....goodput.checkpoint_cost import CheckpointCost
 from ...events import Value, Values
@@ -63,22 +64,40 @@ class WaitAttribution:
 
     def __init__(self) -> None:
         self._held: CheckpointCost | None = None
+        self._before_s: float | None = None
+        """What the checkpoint before blocked: its interval has that, and not what it blocks itself."""
 
     def add(self, cost: CheckpointCost) -> list[CheckpointCost]:
-        """Return the costs that are complete now, oldest first."""
+        """Return the costs that are complete now, oldest first, their intervals with what they blocked."""
         held, self._held = self._held, None
-        complete = []
-        if held is not None:
-            blocking_s = held.blocking_s + cost.wait_s
-            complete.append(msgspec.structs.replace(held, blocking_s=blocking_s, wait_s=cost.wait_s))
-        alone_s = max(LOWEST, cost.blocking_s - cost.wait_s)
-        mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
+        complete = [] if held is None else [_lengthened(held, cost.wait_s)]
+        before_s = cost.blocking_s if self._before_s is None else self._before_s
+        self._before_s = cost.blocking_s
+        between_s = max(0.0, cost.interval_s - before_s)
+        mine = replace(
+            cost,
+            blocking_s=max(LOWEST, cost.blocking_s - cost.wait_s),
+            wait_s=0.0,
+            interval_s=0.0,
+        )
+        if between_s > 0:
+            mine = replace(mine, interval_s=between_s + mine.blocking_s)
         is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
-        if is_beside and cost.flush_s > _NEARLY_ALL * (cost.interval_s - cost.blocking_s) > 0:
+        if is_beside and cost.flush_s > _NEARLY_ALL * between_s > 0:
             self._held = mine
         else:
             complete.append(mine)
         return complete
+
+
+def _lengthened(cost: CheckpointCost, wait_s: float) -> CheckpointCost:
+    """Return `cost` with the wait for its flush."""
+    return replace(
+        cost,
+        blocking_s=cost.blocking_s + wait_s,
+        wait_s=wait_s,
+        interval_s=cost.interval_s + wait_s,
+    )
 
 
 class Observations:

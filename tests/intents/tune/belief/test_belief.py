@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
-from scrtune.intents.events import Durability, NodeObserved, SettingsObserved, Values
+from scrtune.intents.events import Durability, NodeObserved, SettingsObserved, Tier, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
 from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
@@ -267,7 +267,7 @@ def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> N
     told = Told()
     for wait_s in (0.1, 0.3, 0.0, 0.6, 0.2, 0.4, 14.0, 0.3, 12.0, 0.5):
         told.add(ASYNC, wait_s=wait_s, flush_s=20.0)
-    found = measure({0: told.all}, SHAPE.between_s, np.zeros(1))
+    found = measure({0: told.all}, SHAPE.between_s, np.zeros(1), np.ones(1))
     (flushed,) = (
         value for seen, value in zip(found.rows, found.values, strict=True) if seen.row is Row.FLUSHED
     )
@@ -278,7 +278,7 @@ def test_a_machine_that_changed_is_doubted_but_most_what_depends_on_the_prefix_d
     made = updated(Told().many(OWN, 10))
     past = {**OWN, "SCR_CACHE_BYPASS": 1}
     before = {name: np.std(np.log(totals(made, each))) for name, each in (("own", OWN), ("past", past))}
-    made.shift({"prefix": 0.8, "cache": 0.3})
+    made.shift({Tier.PREFIX: 0.8, Tier.CACHE: 0.3})
     assert np.std(np.log(totals(made, OWN))) > 3 * before["own"]
     assert np.std(np.log(totals(made, past))) > before["past"]
     worse = Told()

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.belief.model import GIB, PRIORS, Parts, Shape, draw_rates, flush_threads, predict
+from scrtune.intents.tune.belief.model import (
+    GIB,
+    PRIORS,
+    Columns,
+    Parts,
+    Shape,
+    draw_rates,
+    flush_threads,
+    predict,
+)
 
 sys.path.append(str(Path(__file__).parents[4]))  # benchmarks are no part of the package
 
@@ -38,7 +47,7 @@ SHAPE = Shape(
 def parts(settings: Values, shape: Shape = SHAPE, **rates: float) -> Parts:
     """Return what 64 draws of all rates say, but for those of `rates`, the same in each."""
     given = {name: np.full(64, value) for name, value in rates.items()}
-    return Parts(*(part[0] for part in predict([settings], shape, {**RATES, **given})))
+    return Parts(*(part[0] for part in predict(Columns.of([settings], shape), shape, {**RATES, **given})))
 
 
 def blocking_s(settings: Values, shape: Shape = SHAPE) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -120,7 +129,7 @@ class TestFormulas:
         fast_prefix = rates | {"prefix_bytes_per_s": 1e18}
         assert np.all(
             parts(nice, no_idle_core, **fast_prefix).flush_s
-            > 50 * parts(ASYNC, no_idle_core, **fast_prefix).flush_s
+            > 10 * parts(ASYNC, no_idle_core, **fast_prefix).flush_s
         )
 
     def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
@@ -204,7 +213,7 @@ class TestWhateverTheRates:
     def test_each_of_many_settings_costs_what_it_costs_alone(
         self, candidates: list[Values], shape: Shape
     ) -> None:
-        together = predict(candidates, shape, RATES)
+        together = predict(Columns.of(candidates, shape), shape, RATES)
         for index, settings in enumerate(candidates):
             for part, alone in zip(together, parts(settings, shape), strict=True):
                 assert part[index] == pytest.approx(alone, rel=1e-12)
