@@ -36,10 +36,11 @@ _SAVE = "checkpoint_save"
 class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     """The full cost of one checkpoint, known once its flush (if one was due) has ended.
 
-    `interval_s` is the time since the start of the previous one (0 for the first), `flush_s` the true
-    duration of the flush, blocking or not. `slowdown_s` is an estimate without bias, which noise may take
-    below 0, with the standard error `slowdown_error_s`. `apply_s` is what putting new settings in force took,
-    `observe_s` what tracing added; `blocking_s` has neither, for they are no cost of the settings.
+    `interval_s` is the time since the start of the previous one, `between_s` that since its end (0 for the
+    first). `flush_s` is the true duration of the flush, blocking or not. `slowdown_s` is an estimate without
+    bias, which noise may take below 0, with the standard error `slowdown_error_s`. `apply_s` is what putting
+    new settings in force took, `observe_s` what tracing added; `blocking_s` has neither, for they are no cost
+    of the settings.
     """
 
     dataset: int
@@ -51,6 +52,7 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float = 0.0
     flushed: bool = False
     interval_s: float = 0.0
+    between_s: float = 0.0
     write_s: float = 0.0
     encode_s: float = 0.0
     blocked_on_flush_s: float = 0.0
@@ -80,10 +82,11 @@ class _Flushed(NamedTuple):
 
 
 class _Output(NamedTuple):
-    """An output, and the time since the start of the one before."""
+    """An output, and the time since the start of the one before, and since its end."""
 
     output: OutputCompleted
     interval_s: float
+    between_s: float
 
     def costs(self, flushed: _Flushed | None = None) -> list[CheckpointCost]:
         """Return its cost, in a list, or none if its flush failed."""
@@ -99,6 +102,7 @@ class _Output(NamedTuple):
             flush_s=flush.flush_s if flush else output.flush_s,
             flushed=flush is not None or output.flush_s > 0,
             interval_s=self.interval_s,
+            between_s=self.between_s,
             blocked_on_flush_s=output.flush_s,
             flush_threads=flush.threads if flush else 0,
         )
@@ -117,7 +121,7 @@ class CheckpointCosts:
         self._early: dict[int, _Flushed] = {}
         self._in_step: tuple[_Output, FlushCompleted] | None = None
         """A checkpoint whose flush ended within a step that is not known yet."""
-        self._previous_start_s: float | None = None
+        self._previous: OutputCompleted | None = None
 
     def handle(self, event: GoodputEvent) -> list[CheckpointCost]:
         """Take an event in; return the costs of the checkpoints that it completes, oldest first."""
@@ -150,8 +154,9 @@ class CheckpointCosts:
         return output.costs(self.steps.flush_completed(flush))
 
     def _output(self, event: OutputCompleted) -> list[CheckpointCost]:
-        previous_s, self._previous_start_s = self._previous_start_s, event.start_s
-        output = _Output(event, 0.0 if previous_s is None else max(0.0, event.start_s - previous_s))
+        previous, self._previous = self._previous or event, event
+        interval_s, between_s = (event.start_s - each for each in (previous.start_s, previous.end_s))
+        output = _Output(event, max(0.0, interval_s), max(0.0, between_s))
         if event.flush_due and event.dataset not in self._early:
             _remember(self._waiting, event.dataset, output)
             self.steps.flush_started(event.dataset, event.end_s)

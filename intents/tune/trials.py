@@ -123,7 +123,8 @@ class Trials(TuningState):
             or not (output.flush_due and is_asynchronous(self.settings))
         ):
             return
-        waited_s = output.wait_s if trial.has_flushed else 0.0
+        waits_from_s = max(output.start_s, trial.others_until_s)
+        waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
         own_s = float(belief.totals[OWN].mean()) * self.learner.usual_size.share(output.bytes)
         took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
         lost_s = took_s - output.wait_s + waited_s - own_s
@@ -136,6 +137,8 @@ class Trials(TuningState):
         """Take in that a flush ended, although what it cost may not be known yet."""
         if flush.valid:
             self._last_flushed = max(self._last_flushed, flush.dataset)
+        if self._trial is not None and flush.dataset <= self._trial.after:
+            self._trial.others_until_s = flush.end_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
@@ -313,6 +316,7 @@ class Trials(TuningState):
             incumbent=self._incumbent,
             proposal=proposal,
             since_launch=since_launch,
+            after=self._newest,
         )
         self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)

@@ -34,6 +34,10 @@ class Trial(msgspec.Struct, kw_only=True):
     looks: int = 0
     has_flushed: bool = False
     """A flush of its own has begun: what waits now may wait for that."""
+    after: int = 0
+    """The newest dataset when it began: flushes up to it are of other settings."""
+    others_until_s: float = 0.0
+    """When the last of those flushes ended."""
     since_launch: bool = False
 
 

@@ -207,6 +207,11 @@ def test_a_flush_that_ends_after_the_next_output_still_counts_for_its_own() -> N
     assert [(cost.dataset, cost.flush_s, cost.interval_s) for cost in made] == [(1, 6, 0), (2, 1, 5)]
 
 
+def test_the_time_between_two_outputs_is_from_the_end_of_one_to_the_start_of_the_next() -> None:
+    found = costs(output(1, 0, 90), output(2, 100, 105), output(3, 112, 140))
+    assert [(cost.between_s, cost.interval_s) for cost in found] == [(0, 0), (10, 100), (7, 12)]
+
+
 def test_a_flush_that_failed_makes_no_cost() -> None:
     assert costs(output(1, 0, 1, due=True), flush(1, 1, 2, valid=False), flush(1, 1, 3)) == []
     assert costs(flush(1, 0, 1, valid=False), output(1, 0, 1, due=True)) == []

@@ -74,7 +74,7 @@ class WaitAttribution:
         alone_s = max(LOWEST, cost.blocking_s - cost.wait_s)
         mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
         is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
-        if is_beside and cost.flush_s > _NEARLY_ALL * (cost.interval_s - cost.blocking_s) > 0:
+        if is_beside and cost.flush_s > _NEARLY_ALL * cost.between_s > 0:
             self._held = mine
         else:
             complete.append(mine)
@@ -104,7 +104,7 @@ class Observations:
             wait_s=cost.wait_s,
             slowdown_s=cost.slowdown_s,
             slowdown_error_s=cost.slowdown_error_s,
-            between_s=max(0.0, cost.interval_s - cost.blocking_s),
+            between_s=cost.between_s,
         )
         self._enter(seen)
         if len(self._last) > _MOST_KINDS:

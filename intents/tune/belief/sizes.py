@@ -53,7 +53,6 @@ def scaled(cost: CheckpointCost, by: float) -> CheckpointCost:
     return replace(
         cost,
         bytes=round(cost.bytes * by),
-        interval_s=cost.interval_s + (by - 1) * cost.blocking_s if cost.interval_s > 0 else 0.0,
         blocked_on_flush_s=cost.blocked_on_flush_s * by,
         **{name: by * getattr(cost, name) for name in PROPORTIONAL},
     )

@@ -39,7 +39,7 @@ def cost(number: int, tuner: Tuner, seconds: float) -> CheckpointCost:
         blocked_on_flush_s=seconds - write_s,
         flush_s=3 * write_s if is_beside else seconds - write_s,
         flushed=True,
-        interval_s=seconds + 1e6,
+        between_s=1e6,
         bytes=16 * 2**30,
         files=64,
     )

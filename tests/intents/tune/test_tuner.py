@@ -236,3 +236,14 @@ def test_what_was_learnt_brings_the_next_job_there_sooner() -> None:
     more = second.pipeline.knowledge
     assert more is not None
     assert (more.jobs, more.checkpoints) == (2, knowledge.checkpoints + len(second.pipeline.costs))
+
+
+def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it() -> None:
+    """Two of the user's own are under way when it begins, of 13 s each; its own take 0.2 s."""
+    made = case("io-bound", "random", 100_000, 12)
+    run = Run(made, pipeline := Pipeline())
+    waits = [run.checkpoint(noise).wait_s for noise in made.noise]
+    verdicts = [each.verdict for each in pipeline.decisions if each.verdict is not Verdict.VETOED]
+    assert verdicts[:2] == [Verdict.TRIAL, Verdict.ACCEPTED]
+    assert waits[4] > 10.0, "the second output of the trial waits for a flush of the user's own"
+    assert max(waits[5:]) < 1.0

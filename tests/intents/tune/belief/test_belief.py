@@ -103,7 +103,7 @@ class Told:
             blocked_on_flush_s=blocked_s,
             flush_s=flush_s * times if flushed else 0.0,
             flushed=flushed,
-            interval_s=25.0,
+            between_s=max(0.0, 25.0 - times - blocked_s - wait_s),
             slowdown_s=slowdown_s if is_beside and flushed else 0.0,
             slowdown_error_s=0.05,
         )

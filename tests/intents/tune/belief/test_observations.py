@@ -12,7 +12,7 @@ def cost(  # noqa: PLR0913 - of a checkpoint
     flush_s: float = 0.0,
     wait_s: float = 0.0,
     blocked_s: float = 0.0,
-    interval_s: float = 11.0,
+    between_s: float = 10.0,
 ) -> CheckpointCost:
     return CheckpointCost(
         dataset=dataset,
@@ -23,7 +23,7 @@ def cost(  # noqa: PLR0913 - of a checkpoint
         flush_s=flush_s,
         flushed=flush_s > 0,
         blocked_on_flush_s=blocked_s,
-        interval_s=interval_s,
+        between_s=between_s,
         write_s=blocking_s,
     )
 
@@ -51,12 +51,18 @@ def test_in_a_row_of_waits_each_goes_one_back() -> None:
     assert told(*row) == [(1, 3.0, 2.0), (2, 4.0, 3.0), (3, 5.0, 4.0)], "the last one is not known yet"
 
 
+def test_a_wait_of_its_own_does_not_hide_that_another_one_may_wait_for_it() -> None:
+    """An output that waited for longer than the job computes: its own flush outlasts the interval as well."""
+    row = [cost(number, flush_s=10.0, wait_s=9.0 * (number > 2), between_s=0.5) for number in range(1, 6)]
+    assert told(*row) == [(1, 1.0, 0.0), *((number, 10.0, 9.0) for number in (2, 3, 4))]
+
+
 def test_nothing_is_held_back_where_no_wait_can_come() -> None:
     for each in (
         cost(1, flush_s=2.0),
         cost(1, flush_s=10.0, blocked_s=10.0),
         cost(1),
-        cost(1, flush_s=10.0, interval_s=0.0),
+        cost(1, flush_s=10.0, between_s=0.0),
     ):
         assert len(told(each)) == 1
 
