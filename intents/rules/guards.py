@@ -82,7 +82,7 @@ def _overwrites(changes: Values, now: Situation) -> str | None:
 
 
 def _does_not_fit(changes: Values, now: Situation) -> str | None:
-    """The cache may grow by at most 80 % of its free space on this node."""
+    """The cache may grow by at most 80 % of what the user's own settings leave free on this node."""
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
@@ -92,11 +92,14 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     free_bytes = now.cache_free_bytes
     if free_bytes <= 0:  # from a recorded trace, of which nothing is tried
         return "the free space of the cache is not known" if now.job.tuning else None
-    if more_bytes <= CACHE_SHARE * free_bytes:
+    # datasets that only a change of ours put there would be free space
+    ours_bytes = max(0.0, _held_bytes(now) - _needed_bytes(now.own, now, now.intents.flush.largest_bytes))
+    more_bytes, room_bytes = more_bytes + ours_bytes, free_bytes + ours_bytes
+    if more_bytes <= CACHE_SHARE * room_bytes:
         return None
     return (
         f"{bytes_text(more_bytes)} more do not fit into {CACHE_SHARE:.0%} of the cache's"
-        f" {bytes_text(free_bytes)} free"
+        f" {bytes_text(room_bytes)} free"
     )
 
 
@@ -129,16 +132,26 @@ def _more_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
 
     Each checkpoint of the job has `each_bytes`.
     """
-    if number(settings, "SCR_CACHE_BYPASS"):
+    needed_bytes = _needed_bytes(settings, now, each_bytes)
+    return needed_bytes - _held_bytes(now) if needed_bytes else 0.0
+
+
+def _needed_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
+    """Return the bytes that the cache takes under `settings`: 0 past the cache."""
+    if not is_cached(settings):
         return 0.0
-    more_bytes = _bytes_held(number(settings, "SCR_CACHE_SIZE"), each_bytes, settings, now)
-    if now.held is not None:
-        held = min(number(now.held.settings, "SCR_CACHE_SIZE"), now.held.checkpoints)
-        more_bytes -= _bytes_held(held, now.held.checkpoint_bytes, now.held.settings, now)
-    return more_bytes
+    return _datasets_bytes(number(settings, "SCR_CACHE_SIZE"), each_bytes, settings, now)
 
 
-def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
+def _held_bytes(now: Situation) -> float:
+    """Return the bytes of the job's datasets that the cache held when it was observed."""
+    if now.held is None:
+        return 0.0
+    datasets = min(number(now.held.settings, "SCR_CACHE_SIZE"), now.held.checkpoints)
+    return _datasets_bytes(datasets, now.held.checkpoint_bytes, now.held.settings, now)
+
+
+def _datasets_bytes(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
     members = now.intents.redundancy.members
     factor = storage_factor(now.scheme(settings), members, set_failures(settings))

@@ -228,6 +228,18 @@ class TestCapacity:
         assert veto(change(SCR_CACHE_BYPASS=0), past) is None, "it was there before"
         assert (veto(change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=3), past) is None) is fits
 
+    @pytest.mark.parametrize(("room_gib", "fits"), [(24, False), (26, True)])
+    def test_a_second_dataset_needs_the_same_room_before_the_move_into_the_cache_and_after_it(
+        self, room_gib: float, fits: bool
+    ) -> None:
+        """10 GiB of each on this node."""
+        single: Values = {"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_SIZE": 1, "SCR_FLUSH": 1}
+        past = situation({"SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 1}, node=free(room_gib))
+        assert (veto(change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=2), past) is None) is fits
+        one_inside = situation({**CACHED, **single}, node=free(room_gib - 10))
+        moved = msgspec.structs.replace(one_inside, own=past.own)
+        assert (veto(change(SCR_CACHE_SIZE=2), moved) is None) is fits
+
     @pytest.mark.parametrize(("gib", "fits"), [(40, True), (119, True), (121, False)])
     def test_grown_checkpoints_must_fit_where_only_scrtune_put_them(self, gib: int, fits: bool) -> None:
         """Two datasets of SINGLE, 10 GiB of each on this node, with 40 GiB free beside them."""
