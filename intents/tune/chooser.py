@@ -34,7 +34,7 @@ _LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _CURIOUS, _TAIL_CURIOUS, _LEAST_P_CURIOUS = 0.25, 0.95, 0.02
-_MOST_REPLAYS, _SURE = 4, 0.04
+_MOST_REPLAYS, _SURE, _FASTER = 4, 0.04, 0.5
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class View(NamedTuple):
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
-    first credit.
+    first credit. `flush_share` is the incumbent's last flush to what is believed of it.
     """
 
     belief: Belief
@@ -63,6 +63,7 @@ class View(NamedTuple):
     earned_s: float
     remaining: int
     forced_s: float = 0.0
+    flush_share: float = 1.0
 
 
 def p_better(view: View, index: int) -> float:
@@ -110,7 +111,9 @@ def is_replay_due(view: View, replays: int) -> bool:
     # the only observation may be a spike; without any the machine has changed since
     is_unsure = view.seen[OWN] < (1 if replays else _SURE_OF_OWN) and ratio > _FAR
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
-    return is_doubted or is_unsure
+    # a spike makes a flush longer; shorter it becomes by the prefix directory, which is the user's own, too
+    is_overtaken = view.flush_share < min(_FASTER, ratio)
+    return is_doubted or is_unsure or is_overtaken
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:

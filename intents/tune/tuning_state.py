@@ -87,12 +87,12 @@ class TuningState(ActiveSettings):
         return self._newest <= self._last_flushed
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
-        incumbent = belief.index(self._incumbent)
+        incumbent = belief.index(self._incumbent) or OWN
         forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
         there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
         return View(
             belief=belief,
-            incumbent=OWN if incumbent is None else incumbent,
+            incumbent=incumbent,
             seen=self.learner.seen(),
             there_s=there_s,
             back_s=back_s,
@@ -100,6 +100,7 @@ class TuningState(ActiveSettings):
             left_s=self.budget.left_s,
             earned_s=self.budget.earned_s,
             remaining=now_is.remaining,
+            flush_share=self.learner.flush_share(incumbent),
         )
 
     def _banned(self, belief: Belief) -> set[int]:

@@ -83,6 +83,15 @@ class Learner:
         found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
         return Counter(index for index in found if index is not None)
 
+    def flush_share(self, index: int) -> float:
+        """Return the last flush under a candidate as a share of what is believed of it; 1 without one."""
+        if self.belief is None:
+            return 1.0
+        settings = identity(self.belief.candidates[index])
+        seen = [each for each in self.observations.all if each.settings == settings and each.flushed]
+        last_s, believed_s = seen[-1].flush_s if seen else 0.0, float(self.belief.flush_s[index])
+        return last_s / believed_s if last_s > 0 and believed_s > 0 else 1.0
+
     def _is_other(self, shape: Shape, count: int) -> bool:
         if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
             return False

@@ -247,3 +247,17 @@ def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it()
     assert verdicts[:2] == [Verdict.TRIAL, Verdict.ACCEPTED]
     assert waits[4] > 10.0, "the second output of the trial waits for a flush of the user's own"
     assert max(waits[5:]) < 1.0
+
+
+def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> None:
+    """Its prefix directory becomes three times as fast: at 20 of 40, and each tenth checkpoint is flushed."""
+    made = case("regime-shift", "defaults", 100_047, 40)
+    run = Run(made, pipeline := Pipeline())
+    for noise in made.noise[:30]:
+        run.checkpoint(noise)
+    assert run.settings["SCR_CACHE_BYPASS"] == 0
+    for noise in made.noise[30:]:
+        run.checkpoint(noise)
+    assert run.settings == made.own, "writing there directly is cheaper now"
+    assert pipeline.tuner is not None
+    assert pipeline.tuner.baseline_s < 0.5 * run.machine.truths[0].cost_s(made.own)
