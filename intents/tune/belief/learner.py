@@ -10,7 +10,7 @@ from ...rules.levers import joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import PRIORS, Prior, Shape
+from .model import LOWEST, PRIORS, Prior, Shape
 from .observations import Observations, ObservedCheckpoint, identity
 from .sizes import UsualSize, scaled
 
@@ -84,13 +84,19 @@ class Learner:
         return Counter(index for index in found if index is not None)
 
     def flush_share(self, index: int) -> float:
-        """Return the last flush under a candidate as a share of what is believed of it; 1 without one."""
+        """Return the last flush under a candidate as a share of what is believed of it.
+
+        It is 1 where there is none since the user's own settings were measured last.
+        """
         if self.belief is None:
             return 1.0
-        settings = identity(self.belief.candidates[index])
-        seen = [each for each in self.observations.all if each.settings == settings and each.flushed]
-        last_s, believed_s = seen[-1].flush_s if seen else 0.0, float(self.belief.flush_s[index])
-        return last_s / believed_s if last_s > 0 and believed_s > 0 else 1.0
+        own, settings = (identity(self.belief.candidates[each]) for each in (0, index))
+        for each in reversed(self.observations.all):
+            if each.settings == own:
+                break
+            if each.settings == settings and each.flush_s > 0:
+                return each.flush_s / max(LOWEST, float(self.belief.flush_s[index]))
+        return 1.0
 
     def _is_other(self, shape: Shape, count: int) -> bool:
         if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
