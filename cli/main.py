@@ -1,6 +1,7 @@
 """The `scrtune` command: which commands there are, and how an error ends one."""
 
 import gc
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -93,6 +94,19 @@ class Commands(click.Group):
                 raise
             click.echo(f"scrtune: {error_text(error)}", err=True)
             sys.exit(code)
+        finally:
+            _give_up_what_cannot_be_written()
+
+
+def _give_up_what_cannot_be_written() -> None:
+    """Keep the interpreter from trying again at its end: it would make the exit code 120."""
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None where the shell has closed it
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 @click.group(
