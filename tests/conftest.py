@@ -40,7 +40,7 @@ _KINDS = {
 }
 
 os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and printed tables honour it
-os.environ.pop("PYTHONUNBUFFERED", None)  # users have not set it: they see what is written at an end
+os.environ.pop("PYTHONUNBUFFERED", None)  # users do not have it: what they print is written at the end
 
 # Machines are shared and busy: how long an example took says nothing of what it tests.
 settings.register_profile(
