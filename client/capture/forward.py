@@ -4,6 +4,7 @@ Runs in a process of its own, beside the application's. DFTracer's lines are sum
 The files are the queue: what cannot be sent now stays in them and is sent later.
 """
 
+import gc
 import os
 import resource
 import stat
@@ -103,6 +104,7 @@ class Forwarder:
         _allow_many_files()
         # new pages for what each chunk is read into cost as much as to scan it
         set_limits(own_pages_bytes=_FREED_BYTES, kept_bytes=_FREED_BYTES)
+        gc.freeze()  # what is here now stays, and need not be looked at again
         pause_s = 0.0
         while not ended(pause_s):
             is_idle = not self.poll() and not self._is_unsent
