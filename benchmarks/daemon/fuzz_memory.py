@@ -1,19 +1,18 @@
 """What a daemon keeps of messages that make no sense: its resident memory over a million of them.
 
-    python benchmarks/daemon/fuzz_memory.py [--json] [--messages 1000000] [--seed 1]
+    python benchmarks/daemon/fuzz_memory.py [--json] [--messages 1000000] [--warm-up 2000000] [--seed 1]
 
 A daemon process is sent messages at random: events of every type with random fields, bytes of such messages
-changed at random, bytes that are none, broken trace lines, from very many senders.
+changed at random, bytes that are none, broken trace lines, from very many senders. It takes some half an hour.
 
 Before them comes the warm-up, by which what a daemon keeps, and what has a bound, is full: as many steps as
 fill the ledger of the job's time (262,144 claims), and more than their bounds of writers, nodes, processes,
-failures and recoveries, each with a name and a time of its own. At random that would take some tens of
-millions of messages. Left out are the runs of a job (16,384 at most, of 1.2 KB): with 4,159 of them a message
-takes 2.5 times as long, and a million messages bring a quarter of them. Then two snapshots of all that are
-waited for: each needs some 25 MiB for a moment, most of which Python keeps for the next one.
+runs, failures and recoveries, each with a name and a time of its own. At random that would take some tens of
+millions of messages. Then two snapshots of all that are waited for, each of which needs some 25 MiB for a
+moment, and two million messages at random: by then what stays lies between what is freed as it will from then on.
 
 The target is that resident memory is flat over a million messages then: its least in each 20th of them grows
-by 8 MiB at most after the first one, half of which those runs take.
+by 8 MiB at most after the first one.
 """
 
 import argparse
@@ -39,7 +38,16 @@ from scrtune.client.paths import JobPaths
 from scrtune.client.transport import wire
 from scrtune.client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import StatusView
-from scrtune.goodput.events import NodeFailed, Recovered, StepCompleted, StepStarted
+from scrtune.goodput.events import (
+    JobEnded,
+    JobHalted,
+    JobStarted,
+    NodeFailed,
+    Recovered,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
 from scrtune.intents.events import Event, NodeObserved, TraceDigest
 
 TARGET_GROWTH_MIB = 8
@@ -49,7 +57,7 @@ SNAPSHOTS, CHUNK = 2, 2000
 _TEXTS = ("", "a", "SCR_FLUSH", "XOR", "cache", "broken json", "\x1b[31m", "\x00", "é" * 40)
 _NUMBERS = (0, 1, -1, 2, 7, 64, 2**31, 2**32, 2**40, 2**53, -(2**53))
 _JOB_STEPS, _BATCH = 400_000, 500
-_MOST_NAMES = 17_000
+_MOST_NAMES, _MOST_RUNS = 17_000, 5_000
 _NOW_S = time.time()
 
 
@@ -76,6 +84,8 @@ def crowds() -> Iterator[bytes]:
         ]
         processes = tuple((name, 1) for name in names)
         events: list[Event] = [*failed, *back, TraceDigest(lines=1, events=1, processes=processes)]
+        if number < _MOST_RUNS:
+            events += (event for name, at in zip(names, times_s, strict=True) for event in _run(name, at))
         if number < _MOST_NAMES:
             events += (NodeObserved(host=name, cpus=(0,)) for name in names)
             started = (
@@ -83,6 +93,16 @@ def crowds() -> Iterator[bytes]:
             )
             events += started
         yield wire.encode(sender=f"crowd-{number}", sequence=0, events=events)
+
+
+def _run(name: str, time_s: float) -> tuple[Event, ...]:
+    """A run of one writer that goes back to a checkpoint, is halted and ends, all at once."""
+    return (
+        JobStarted(time_s=time_s, writer=name),
+        RestartCompleted(dataset=1, name=name, start_s=time_s, end_s=time_s),
+        JobHalted(time_s=time_s),
+        JobEnded(time_s=time_s, writer=name, exit_code=0),
+    )
 
 
 def messages(seed: int) -> Iterator[bytes]:
@@ -189,7 +209,7 @@ def snapshots_taken(socket: "zmq.Socket[bytes]", paths: JobPaths, some: Iterator
             sent(socket, paths, islice(some, CHUNK))
 
 
-def grown(paths: JobPaths, count: int, seed: int) -> tuple[list[int], StatusView]:
+def grown(paths: JobPaths, warm_up: int, count: int, seed: int) -> tuple[list[int], StatusView]:
     """Return the least resident bytes in each 20th of `count` messages after the warm-up, and the status."""
     daemon = started(paths)
     least = []
@@ -200,6 +220,9 @@ def grown(paths: JobPaths, count: int, seed: int) -> tuple[list[int], StatusView
             sent(socket, paths, (*long_job(), *crowds()))
             at_random, process = messages(seed), psutil.Process(daemon.pid)
             snapshots_taken(socket, paths, at_random)
+            for message in islice(at_random, warm_up):
+                socket.send(message)
+            sent(socket, paths, ())
             for _ in range(STEPS):
                 looks = []
                 for _ in range(LOOKS):
@@ -219,13 +242,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--warm-up", type=int, default=2_000_000, help="messages at random before them")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     base = Path(tempfile.mkdtemp(prefix="sr"))
     os.environ["SCRTUNE_RUN_DIR"] = str(base)
     paths = JobPaths.of("fuzz", base=base)
     try:
-        resident, view = grown(paths, options.messages, options.seed)
+        resident, view = grown(paths, options.warm_up, options.messages, options.seed)
     finally:
         shutil.rmtree(base)
         shutil.rmtree(paths.trace_directory.parent, ignore_errors=True)
@@ -233,6 +257,7 @@ def main() -> int:
     growth_mib = round(max(mib[1:]) - mib[0], 1)
     is_missed = growth_mib > TARGET_GROWTH_MIB
     result = {
+        "warm_up": options.warm_up,
         "messages": options.messages,
         "resident_mib": mib,
         "growth_mib": growth_mib,

@@ -67,13 +67,17 @@ class Truth:
 
 @dataclass
 class Flush:
-    """One flush: beside the computation, of which it takes `share`, or blocking it."""
+    """One flush: beside the computation, of which it takes `share`, or blocking it.
+
+    While the ranks wait for it, it is faster by the factor `haste`.
+    """
 
     dataset: int
     generation: int
     start_s: float
     end_s: float
     share: float = 0.0
+    haste: float = 1.0
     asynchronous: bool = False
 
 
@@ -151,9 +155,10 @@ class Machine:
         if not self._job.reinit_s or all(before[name] == settings[name] for name in REINIT):
             return 0.0
         began_s = self.now
-        self._wait_until(max((flush.end_s for flush in self._under_way), default=0.0), made)
+        self._wait_for(self._dataset, made)
         if self._unflushed is not None:
-            self.now += truth.parts(before).flush_s * noise.flush
+            forced = truth.parts(before)
+            self.now += forced.flush_s / forced.haste * noise.flush
         self._unflushed = None
         self.now += self._job.reinit_s * noise.apply
         return self.now - began_s
@@ -162,15 +167,14 @@ class Machine:
         """SCR deletes the oldest dataset, once it is flushed, before it begins one more."""
         began_s = self.now
         if known.cached:
-            oldest = [flush.end_s for flush in self._under_way if flush.dataset <= self._dataset - known.size]
-            self._wait_until(max(oldest, default=0.0), made)
+            self._wait_for(self._dataset - known.size, made)
             self._held.append(self._job.node_bytes * self._job.stored(self._active))
             while len(self._held) > known.size:
                 self._held.popleft()
         return self.now - began_s
 
-    def _wait_until(self, time_s: float, made: Checkpoint) -> None:
-        self.now = max(self.now, time_s)
+    def _wait_for(self, dataset: int, made: Checkpoint) -> None:
+        self.now = waited_for(dataset, self.now, self._under_way)
         made.ended += self._finished()
 
     def _flush(self, known: Parts, noise: Noise, generation: int, made: Checkpoint) -> None:
@@ -182,11 +186,11 @@ class Machine:
         begin_s, took_s = self.now, known.flush_s * noise.flush
         if known.asynchronous:
             begin_s = max(begin_s, self._under_way[-1].end_s) if self._under_way else begin_s
-            flush = Flush(self._dataset, generation, begin_s, begin_s + took_s, known.share, True)
+            flush = Flush(self._dataset, generation, begin_s, begin_s + took_s, known.share, known.haste, True)
             self._under_way.append(flush)
             return
         if self._under_way:  # an earlier one, of other settings, has to end first
-            self._wait_until(self._under_way[-1].end_s, made)
+            self._wait_for(self._dataset, made)
             made.wait_s += self.now - begin_s
         begin_s, self.now = self.now, self.now + took_s
         made.flush_s = took_s
@@ -204,6 +208,18 @@ class Machine:
             begin_s = self.now
             self.now = compute(begin_s, self._job.interval_s / STEPS * factor, self._under_way)
             made.steps.append((begin_s, self.now, self._finished()))
+
+
+def waited_for(dataset: int, now: float, under_way: "deque[Flush]") -> float:
+    """Return when the flushes up to that of `dataset` are done for ranks that wait from `now` on."""
+    saved_s = 0.0
+    for flush in under_way:
+        flush.start_s, flush.end_s = flush.start_s - saved_s, flush.end_s - saved_s
+        if flush.dataset <= dataset and flush.end_s > now:
+            left_s = flush.end_s - max(now, flush.start_s)
+            saved_s += left_s - left_s / flush.haste
+            now = flush.end_s = flush.end_s - left_s + left_s / flush.haste
+    return now
 
 
 def compute(now: float, work_s: float, under_way: "deque[Flush]") -> float:
@@ -237,15 +253,13 @@ def _queued_s(known: Parts, job: Job) -> float:
     total = warm + known.every * max(4, 24 // known.every)
     now, warm_s, under_way = 0.0, 0.0, deque[Flush]()
     for dataset in range(1, total + 1):
-        for flush in under_way:
-            if flush.dataset <= dataset - known.size:
-                now = max(now, flush.end_s)
+        now = waited_for(dataset - known.size, now, under_way)
         while under_way and under_way[0].end_s <= now:
             under_way.popleft()
         now += (known.write_s + known.encode_s) * (1 + job.beside if under_way else 1.0)
         if dataset % known.every == 0:
             begin_s = max(now, under_way[-1].end_s) if under_way else now
-            under_way.append(Flush(dataset, 0, begin_s, begin_s + known.flush_s, known.share))
+            under_way.append(Flush(dataset, 0, begin_s, begin_s + known.flush_s, known.share, known.haste))
         now = compute(now, job.interval_s, under_way)
         if dataset == warm:
             warm_s = now

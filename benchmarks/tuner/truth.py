@@ -141,6 +141,8 @@ class Parts:
     flush_s: float = 0.0
     share: float = 0.0
     """Of the computation beside an asynchronous flush that is lost."""
+    haste: float = 1.0
+    """How much faster that flush is while the ranks wait for it: they sleep (scr_flush_async.c, AXL_Wait)."""
     cached: bool = False
     asynchronous: bool = False
     every: int = 1
@@ -159,18 +161,19 @@ def parts(job: Job, settings: Settings) -> Parts:
     if settings["SCR_CACHE_BYPASS"]:
         return Parts(_to_prefix(job))
     asynchronous = not blocks(settings)
-    flush_s, share = _flush(
+    copy = (
         job,
         1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS,
         str(settings["SCRTUNE_FLUSH_CPUS"]),
         int(settings["SCR_FILE_BUF_SIZE"]),
-        int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None,
     )
+    flush_s, share = _flush(*copy, int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None)
     return Parts(
         write_s=_to_cache(job),
         encode_s=encode_s(job, settings),
         flush_s=flush_s,
         share=share if asynchronous else 0.0,
+        haste=flush_s / _flush(*copy, 0)[0] if asynchronous else 1.0,
         cached=True,
         asynchronous=asynchronous,
         every=max(1, int(settings["SCR_FLUSH"])),

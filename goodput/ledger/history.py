@@ -18,7 +18,7 @@ from .sweep import Timeline
 from .times import NEVER
 
 _SLACK = 1.25
-_MOMENTS = 16_384
+_MOMENTS = 4_096
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 _NOT_CLAIMS = 4
 """For each claim that is remembered, 160 bytes: borders and words beyond that are not taken in either. An

@@ -66,6 +66,14 @@ def why_fixed(lever: Lever, now: Situation) -> str:
     return "no other value makes sense here"
 
 
+_OTHER_WAY = {
+    ("SCR_CACHE_BYPASS", 1): "write to the prefix directory, past the cache",
+    ("SCR_FLUSH_ASYNC", 0): "flush before the computation goes on",
+    ("SCRTUNE_FLUSH_NICE", 0): "flush with the priority of the ranks",
+}
+"""The purpose of a value that undoes what its lever is for."""
+
+
 def why_nothing(levers: Sequence[LeverView]) -> str:
     """Return in a line why none of `levers` is moved: what stops the best of the other values."""
     others = [each for each in levers if each.other is not None and each.gain_s > 0]
@@ -78,8 +86,4 @@ def why_nothing(levers: Sequence[LeverView]) -> str:
 def _purpose(lever: Lever, changes: Values, own: Values) -> str:
     if changes[lever.name] == own.get(lever.name):
         return f"your own {lever.name}"
-    if lever.name == "SCR_CACHE_BYPASS" and changes[lever.name]:
-        return "write to the prefix directory, past the cache"
-    if lever.name == "SCR_FLUSH_ASYNC" and not changes[lever.name]:
-        return "flush before the computation goes on"
-    return lever.why
+    return _OTHER_WAY.get((lever.name, changes[lever.name]), lever.why)

@@ -113,7 +113,14 @@ def has_core_for_each_flush(now: Situation) -> bool:
 
 
 def _nice(now: Situation) -> tuple[Value, ...]:
-    return () if has_core_for_each_flush(now) or not now.intents.affinity.cpus else (LEAST_PRIORITY,)
+    """Return the priority of the ranks, and the least one where they may want the cores.
+
+    At the least one a flush on cores that the ranks keep busy takes 60 times as long: whose own settings have
+    it needs the way out of it.
+    """
+    if has_core_for_each_flush(now) or not now.intents.affinity.cpus:
+        return (0,)
+    return (0, LEAST_PRIORITY)
 
 
 def _file_buffers(now: Situation) -> tuple[Value, ...]:

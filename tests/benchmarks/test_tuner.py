@@ -3,6 +3,7 @@
 import itertools
 import random
 import sys
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are no part of the
 from benchmarks.tuner import oracle
 from benchmarks.tuner.drive import STARTS, Case, Run, case, simulate
 from benchmarks.tuner.jobs import SCENARIOS
-from benchmarks.tuner.machine import QUIET, Machine
+from benchmarks.tuner.machine import QUIET, Flush, Machine, waited_for
 from benchmarks.tuner.rails import permitted
 from benchmarks.tuner.truth import Settings
 
@@ -87,6 +88,15 @@ def test_the_long_run_cost_is_what_the_machine_shows_without_noise(scenario: str
                 long_run_s(made, settings), rel=0.03, abs=1e-9
             )
     assert waited
+
+
+def test_ranks_that_wait_leave_their_cores_to_the_flush_threads_that_yield_to_them() -> None:
+    first, second = Flush(1, 0, 0.0, 100.0, haste=10.0), Flush(2, 0, 100.0, 150.0, haste=2.0)
+    under_way = deque([first, second])
+    assert waited_for(1, 20.0, under_way) == 28.0, "80 s are left, at ten times the rate"
+    assert (second.start_s, second.end_s) == (28.0, 78.0)
+    assert waited_for(2, 48.0, under_way) == 63.0
+    assert waited_for(2, 70.0, under_way) == 70.0
 
 
 def all_settings(made: Case) -> Iterator[Settings]:

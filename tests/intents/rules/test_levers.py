@@ -170,6 +170,12 @@ class TestDomains:
         affinity = msgspec.structs.replace(FREE, spare_cores=spare)
         assert domain(LEVER["SCRTUNE_FLUSH_NICE"], situation(CACHED, affinity=affinity)) == values
 
+    @pytest.mark.parametrize("spare", [4.0, 0.0])
+    def test_whose_own_flush_threads_yield_can_have_the_ranks_priority_again(self, spare: float) -> None:
+        affinity = msgspec.structs.replace(FREE, spare_cores=spare)
+        own = {**CACHED, "SCRTUNE_FLUSH_NICE": 19}
+        assert domain(LEVER["SCRTUNE_FLUSH_NICE"], situation(own, affinity=affinity)) == (19, 0)
+
     def test_they_yield_only_beside_the_computation_and_on_the_ranks_cores(self) -> None:
         affinity = msgspec.structs.replace(BOUND, spare_cores=0.5)
         nice = [
@@ -233,6 +239,8 @@ def test_every_lever_says_what_for_and_how_that_is_known() -> None:
 def test_a_change_is_named_after_what_it_moves() -> None:
     made = describe({"SCR_FLUSH_ASYNC": 0}, {"SCR_FLUSH_ASYNC": 1}, 1.5, "because")
     assert (made.rule, made.intent) == ("flush before the computation goes on", "flush")
+    urgent = describe({"SCRTUNE_FLUSH_NICE": 0}, {"SCRTUNE_FLUSH_NICE": 19}, 1.5, "because")
+    assert urgent.rule == "flush with the priority of the ranks"
     joint = describe({"SCR_CACHE_BYPASS": 0, "SCR_FLUSH_ASYNC": 1}, {}, 1.5, "because")
     assert joint.rule == "write to the cache, and flush from there, and 1 more"
     assert (

@@ -1,6 +1,7 @@
 """The tuner on the simulated jobs of `make bench-tuner`, few and short: safe first, and of use."""
 
 import sys
+from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -239,8 +240,11 @@ def test_what_was_learnt_brings_the_next_job_there_sooner() -> None:
 
 
 def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it() -> None:
-    """Two of the user's own are under way when it begins, of 13 s each; its own take 0.2 s."""
-    made = case("io-bound", "random", 100_000, 12)
+    """Two of the user's own are under way when it begins: each copies 64 bytes at a time, and takes 50 s."""
+    drawn = case("io-bound", "random", 100_015, 12)
+    beside = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1}
+    slow = {"SCR_FILE_BUF_SIZE": 64, "SCRTUNE_FLUSH_THREADS": 1, "SCRTUNE_FLUSH_NICE": 0, "SCR_CACHE_SIZE": 2}
+    made = replace(drawn, user={**drawn.user, **beside, **slow})
     run = Run(made, pipeline := Pipeline())
     waits = [run.checkpoint(noise).wait_s for noise in made.noise]
     verdicts = [each.verdict for each in pipeline.decisions if each.verdict is not Verdict.VETOED]
