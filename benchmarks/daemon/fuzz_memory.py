@@ -3,13 +3,13 @@
     python benchmarks/daemon/fuzz_memory.py [--json] [--messages 1000000] [--warm-up 2000000] [--seed 1]
 
 A daemon process is sent messages at random: events of every type with random fields, bytes of such messages
-changed at random, bytes that are none, broken trace lines, from very many senders. It takes some half an hour.
+changed at random, bytes that are none, broken trace lines, from very many senders. That takes half an hour.
 
 Before them comes the warm-up, by which what a daemon keeps, and what has a bound, is full: as many steps as
 fill the ledger of the job's time (262,144 claims), and more than their bounds of writers, nodes, processes,
 runs, failures and recoveries, each with a name and a time of its own. At random that would take some tens of
 millions of messages. Then two snapshots of all that are waited for, each of which needs some 25 MiB for a
-moment, and two million messages at random: by then what stays lies between what is freed as it will from then on.
+moment, and two million messages at random: then what stays lies among what is freed as it will from then on.
 
 The target is that resident memory is flat over a million messages then: its least in each 20th of them grows
 by 8 MiB at most after the first one.

@@ -186,7 +186,9 @@ class Machine:
         begin_s, took_s = self.now, known.flush_s * noise.flush
         if known.asynchronous:
             begin_s = max(begin_s, self._under_way[-1].end_s) if self._under_way else begin_s
-            flush = Flush(self._dataset, generation, begin_s, begin_s + took_s, known.share, known.haste, True)
+            flush = Flush(
+                self._dataset, generation, begin_s, begin_s + took_s, known.share, known.haste, True
+            )
             self._under_way.append(flush)
             return
         if self._under_way:  # an earlier one, of other settings, has to end first

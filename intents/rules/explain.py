@@ -66,7 +66,7 @@ def why_fixed(lever: Lever, now: Situation) -> str:
     return "no other value makes sense here"
 
 
-_OTHER_WAY = {
+_OTHER_WAY: dict[tuple[str, Value], str] = {
     ("SCR_CACHE_BYPASS", 1): "write to the prefix directory, past the cache",
     ("SCR_FLUSH_ASYNC", 0): "flush before the computation goes on",
     ("SCRTUNE_FLUSH_NICE", 0): "flush with the priority of the ranks",
