@@ -85,7 +85,7 @@ class _Good(NamedTuple):
     time_s: float = -inf
 
 
-class _Block(NamedTuple):
+class _MetricBlock(NamedTuple):
     """The median of a block of values, and its end."""
 
     median: float
@@ -102,7 +102,7 @@ class MetricObserver:
         self._good = _Good()
         self._values: list[float] = []
         """Of the block that is under way."""
-        self._blocks: deque[_Block] = deque(maxlen=GROWING + 1)
+        self._blocks: deque[_MetricBlock] = deque(maxlen=GROWING + 1)
         self._lowest = inf
         self._sign: Sign | None = None
         self._good_before = _Good()
@@ -169,7 +169,7 @@ class MetricObserver:
         self._good = here
         if len(self._values) < BLOCK:
             return None
-        block = _Block(median(self._values), here)
+        block = _MetricBlock(median(self._values), here)
         self._values.clear()
         self._blocks.append(block)
         self._lowest = min(self._lowest, block.median)

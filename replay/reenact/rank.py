@@ -28,7 +28,7 @@ _IDLE_PARTS = 16
 """What is done between the calls on a file is slept in so many parts at most."""
 
 
-class _Event(NamedTuple):
+class _RankEvent(NamedTuple):
     """A line of the trace: a call on `path`, or the span of the checkpoint `step`."""
 
     name: str
@@ -48,7 +48,7 @@ class Rank:
         self._rank = rank
         self._host = host
         self._state = memoryview(os.urandom(_STATE_BYTES))
-        self._events: list[_Event] = []
+        self._events: list[_RankEvent] = []
         self._ended_s: dict[int, float] = {}
         self._overslept_s = 0.0
 
@@ -62,7 +62,7 @@ class Rank:
             self._write(self._engine.route_file(f"{name}/{self._rank}-{file.name}"), file)
         self._engine.complete_output(True)
         self._ended_s[dataset] = time.time()
-        self._events.append(_Event("checkpoint", start_s, self._ended_s[dataset], step=number))
+        self._events.append(_RankEvent("checkpoint", start_s, self._ended_s[dataset], step=number))
 
     def _pause(self, seconds: float) -> None:
         """Sleep, less by what sleeps before took too long: where cores are busy that is milliseconds each."""
@@ -92,12 +92,12 @@ class Rank:
         self._add("close", start_s, path)
 
     def _add(self, name: str, start_s: float, path: str, size: int = 0) -> None:
-        self._events.append(_Event(name, start_s, time.time(), path, size))
+        self._events.append(_RankEvent(name, start_s, time.time(), path, size))
 
     def flushed(self, flushes: Iterable[FlushCompleted], prefix: str) -> None:
         """Add flushes, those in the background from when the application went on."""
         for flush in flushes:
-            event = _Event("write", flush.start_s, flush.end_s, f"{prefix}/flush", flush.bytes)
+            event = _RankEvent("write", flush.start_s, flush.end_s, f"{prefix}/flush", flush.bytes)
             if flush.asynchronous:
                 ended_s = self._ended_s.get(flush.dataset, 0.0)
                 if flush.start_s < ended_s < flush.end_s:
@@ -109,7 +109,7 @@ class Rank:
         """Return all of it in DFTracer's format."""
         return b"[\n" + b"".join(self._line(number, event) for number, event in enumerate(self._events))
 
-    def _line(self, number: int, event: _Event) -> bytes:
+    def _line(self, number: int, event: _RankEvent) -> bytes:
         pid, start_us = os.getpid(), int(event.start_s * 1e6)
         subject = {"fname": event.path, "ret": event.size} if event.path else {"step": event.step}
         line = {

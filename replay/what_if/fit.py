@@ -127,11 +127,11 @@ def fit_runs(runs: Sequence[RunEvidence]) -> Fit:
     few = min(_MEMBERS, max(_FEWEST, _COLUMNS // len(runs) // 2 * 2))
     sizes = [_MEMBERS, *([few] * len(runs) if len(runs) > 1 else [])]
     left_out = np.repeat([-1, *range(len(runs))][: len(sizes)], sizes)
-    rng, seen = np.random.default_rng(_SEED), _Measured(runs, left_out)
+    rng, seen = np.random.default_rng(_SEED), _MeasuredRun(runs, left_out)
     drawn = _MIDDLE + _SPREAD * _mirrored(rng, len(NAMES), sizes)
     noise = _mirrored(rng, len(seen.values), sizes)
     parts = [slice(start, start + _AT_ONCE) for start in range(0, len(left_out), _AT_ONCE)]
-    found = [_nearest(_Measured(runs, left_out[part]), drawn[:, part], noise[:, part]) for part in parts]
+    found = [_nearest(_MeasuredRun(runs, left_out[part]), drawn[:, part], noise[:, part]) for part in parts]
     rates = np.concatenate([each for each, _ in found], axis=1)
     misfits = np.concatenate([misfit for _, misfit in found])
     ends = np.cumsum(sizes)[:-1]
@@ -148,7 +148,7 @@ def _mirrored(rng: np.random.Generator, count: int, sizes: Sequence[int]) -> Arr
     return np.concatenate([part for half in halves for part in (half, -half)], axis=1)
 
 
-class _Measured:
+class _MeasuredRun:
     """The logarithms of what runs show, with their noise; a column does not see the run `left_out` there."""
 
     def __init__(self, runs: Sequence[RunEvidence], left_out: NDArray[np.int64]) -> None:
@@ -182,7 +182,7 @@ def measures(run: RunEvidence) -> dict[str, float | None]:
     return {"checkpoint": run.checkpoint_s, "outside": run.outside_s, "flush": run.flush_s}
 
 
-def _nearest(seen: _Measured, drawn: Array, noise: Array) -> tuple[Array, Array]:
+def _nearest(seen: _MeasuredRun, drawn: Array, noise: Array) -> tuple[Array, Array]:
     """Return, for each column, the rates that fit what is `seen`, with `noise`, and lie near those `drawn`.
 
     And the sum of squares that is left. By the method of Levenberg and Marquardt.
@@ -212,7 +212,7 @@ def _nearest(seen: _Measured, drawn: Array, noise: Array) -> tuple[Array, Array]
     return rates, cost
 
 
-def _slopes(seen: _Measured, rates: Array, misfit: Array) -> Array:
+def _slopes(seen: _MeasuredRun, rates: Array, misfit: Array) -> Array:
     """Return the derivatives of all residuals, (residuals, rates, columns)."""
     count, columns = rates.shape
     nudged = np.repeat(rates[:, None, :], count, axis=1)

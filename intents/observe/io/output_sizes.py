@@ -80,7 +80,7 @@ class OutputSizes(msgspec.Struct, Intent, frozen=True, kw_only=True):
         )
 
 
-class _Output:
+class _OutputSize:
     """One output, and what was traced while it was written."""
 
     __slots__ = ("_writes", "bytes", "end_s", "files", "start_s")  # no dict for good when it is pickled
@@ -109,12 +109,12 @@ class _Kind:
 
     def __init__(self) -> None:
         self.count, self.is_shared = 0, False
-        self.last: deque[_Output] = deque(maxlen=_REMEMBERED)
+        self.last: deque[_OutputSize] = deque(maxlen=_REMEMBERED)
 
-    def add(self, output: OutputCompleted) -> _Output:
+    def add(self, output: OutputCompleted) -> _OutputSize:
         self.count += 1
         self.is_shared |= output.shared_files is True
-        self.last.append(_Output(output))
+        self.last.append(_OutputSize(output))
         return self.last[-1]
 
     @property
