@@ -148,9 +148,13 @@ static inline const uint8_t *read_natural(const uint8_t *at, uint64_t limit, uin
 }
 
 /* A text or a number that matters at most by being there. */
-static const uint8_t *read_any(const uint8_t *at, slice *found)
+static inline __attribute__((always_inline)) const uint8_t *read_any(const uint8_t *at, slice *found)
 {
+    const unsigned count = digits_in(word_at(at));
     uint64_t value;
+    if (count > 0 && count < 8 && at[count] == ',' && (*at != '0' || count == 1)) { /* nearly always */
+        return at + count;
+    }
     if (*at == '"') {
         return read_text(at, SIZE_MAX, found);
     }
