@@ -17,6 +17,7 @@ import psutil
 import pytest
 import zmq
 
+from scrtune.client.transport import wire
 from scrtune.daemon import views
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
@@ -223,20 +224,21 @@ def wire_lines() -> bytes:
 def test_what_was_under_way_to_a_daemon_that_is_killed_is_counted(real_daemon: Any, heard: int) -> None:
     daemon = real_daemon.start()
     steps = [StepCompleted(step=number, start_s=BEGUN_S, end_s=BEGUN_S + 1) for number in range(heard + 20)]
+    daemon.push(wire.encode(sender="other", sequence=0, events=(steps[0],)))  # by the same connection
     daemon.tell(*steps[:heard])
-    daemon.until_events(heard)
+    daemon.until_events(1 + heard)
     daemon.process.send_signal(signal.SIGSTOP)
     daemon.tell(*steps[heard:-1])
     daemon.hand_over()  # to the system: nobody has them when that daemon is dead
     daemon.end(signal.SIGKILL)
     daemon.start()
     daemon.tell(steps[-1])
-    counters = daemon.until_events(heard + 1 + 1).counters
+    counters = daemon.until_events(1 + heard + 1 + 1).counters
     assert counters.lost == {"test: messages that never arrived": 19}
     daemon.end(signal.SIGKILL)
     daemon.start()
     daemon.tell(StepCompleted(step=100, start_s=BEGUN_S, end_s=BEGUN_S + 1))
-    assert daemon.until_events(heard + 3).counters.lost == counters.lost, "counted once"
+    assert daemon.until_events(1 + heard + 3).counters.lost == counters.lost, "counted once"
 
 
 def test_nothing_is_shown_that_a_kill_can_take_back_and_all_is_accounted_for(
