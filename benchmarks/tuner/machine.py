@@ -213,14 +213,18 @@ class Machine:
 
 
 def waited_for(dataset: int, now: float, under_way: "deque[Flush]") -> float:
-    """Return when the flushes up to that of `dataset` are done for ranks that wait from `now` on."""
+    """Return when ranks that wait from `now` on have the flushes up to that of `dataset`.
+
+    The waiting hastens these, and all that come after them begin and end earlier: `under_way` is changed.
+    """
     saved_s = 0.0
     for flush in under_way:
         flush.start_s, flush.end_s = flush.start_s - saved_s, flush.end_s - saved_s
         if flush.dataset <= dataset and flush.end_s > now:
             left_s = flush.end_s - max(now, flush.start_s)
-            saved_s += left_s - left_s / flush.haste
-            now = flush.end_s = flush.end_s - left_s + left_s / flush.haste
+            less_s = left_s - left_s / flush.haste
+            saved_s += less_s
+            now = flush.end_s = flush.end_s - less_s
     return now
 
 

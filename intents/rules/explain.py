@@ -9,6 +9,13 @@ from .guards import not_by_us
 from .levers import LEVERS, Component, Lever, domain
 from .situation import Proposal, Situation
 
+_OTHER_WAY: dict[tuple[str, Value], str] = {
+    ("SCR_CACHE_BYPASS", 1): "write to the prefix directory, past the cache",
+    ("SCR_FLUSH_ASYNC", 0): "flush before the computation goes on",
+    ("SCRTUNE_FLUSH_NICE", 0): "flush with the priority of the ranks",
+}
+"""The purpose of a value that undoes what its lever is for."""
+
 
 class LeverView(msgspec.Struct, frozen=True, kw_only=True):
     """One lever: its active value, the best other one, what that would gain, and why it is not tried.
@@ -64,14 +71,6 @@ def why_fixed(lever: Lever, now: Situation) -> str:
     if Component.EXPOSURE in lever.components:
         return f"no other value is as durable as what is asked for ({now.rails.because})"
     return "no other value makes sense here"
-
-
-_OTHER_WAY: dict[tuple[str, Value], str] = {
-    ("SCR_CACHE_BYPASS", 1): "write to the prefix directory, past the cache",
-    ("SCR_FLUSH_ASYNC", 0): "flush before the computation goes on",
-    ("SCRTUNE_FLUSH_NICE", 0): "flush with the priority of the ranks",
-}
-"""The purpose of a value that undoes what its lever is for."""
 
 
 def why_nothing(levers: Sequence[LeverView]) -> str:
