@@ -115,8 +115,8 @@ def has_core_for_each_flush(now: Situation) -> bool:
 def _nice(now: Situation) -> tuple[Value, ...]:
     """Return the priority of the ranks, and the least one where they may want the cores.
 
-    At the least one a flush has 1.5 % of a core that the ranks keep busy: from settings of the user's own that
-    have it there must be a way back.
+    At the least one a flush has 1.5 % of a core that the ranks keep busy: settings of the user's own that
+    have it need the way back.
     """
     if has_core_for_each_flush(now) or not now.intents.affinity.cpus:
         return (0,)
