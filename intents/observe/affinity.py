@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -10,6 +11,11 @@ from ..events import NodeObserved
 from ..intent import Evidence, Intent
 
 _REMEMBERED = 30
+
+if TYPE_CHECKING:
+    Floats: TypeAlias = array[float]
+else:
+    Floats = array  # which takes no parameter at run time before Python 3.12
 
 
 class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
@@ -67,24 +73,25 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
         return f" on node {self.host}, {self.others_spare_cores:.2f} on the others (their median)"
 
 
-class AffinityObserver:
+def _no_floats() -> Floats:
+    return array("d")
+
+
+class AffinityObserver(msgspec.Struct):
     """Collects observations of one node; the application's use is the mean of the last ones."""
 
-    __slots__ = ("_times_s", "_used", "found")  # as a node's observers have
-
-    def __init__(self) -> None:
-        self.found = CoreAffinity()
-        self._used = array("d")
-        self._times_s = array("d")
+    found: CoreAffinity = CoreAffinity()
+    used: Floats = msgspec.field(default_factory=_no_floats)
+    times_s: Floats = msgspec.field(default_factory=_no_floats)
 
     def add(self, node: NodeObserved, now: float) -> None:
         """Take in one observation. Without an application process it says nothing about the application."""
         if not node.processes:
             return
-        self._used.append(sum(process.cores_used for process in node.processes))
-        self._times_s.append(now)
-        del self._used[:-_REMEMBERED], self._times_s[:-_REMEMBERED]
-        used_cores = sum(self._used) / len(self._used)
+        self.used.append(sum(process.cores_used for process in node.processes))
+        self.times_s.append(now)
+        del self.used[:-_REMEMBERED], self.times_s[:-_REMEMBERED]
+        used_cores = sum(self.used) / len(self.used)
         core_of = {cpu: min(group) for group in node.siblings for cpu in group}
 
         def cores(cpus: Iterable[int]) -> set[int]:
@@ -95,7 +102,7 @@ class AffinityObserver:
         unbound = tuple(cpu for cpu in node.cpus if core_of.get(cpu, cpu) not in busy)
         total = len(cores(node.cpus))
         self.found = CoreAffinity(
-            evidence=Evidence(len(self._used), now - self._times_s[0], now, node.source),
+            evidence=Evidence(len(self.used), now - self.times_s[0], now, node.source),
             cpus=node.cpus,
             cores=total,
             core_limit=node.core_limit,

@@ -6,6 +6,7 @@ are summed (:mod:`.io.buffers`); a flush lasts until the last byte is there, on 
 A node far from the others is named: it is why the job's settings are what they are (`docs/cluster.md`).
 """
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from statistics import median
 
@@ -13,7 +14,7 @@ import msgspec
 
 from ...units import bytes_text
 from ..events import NodeObserved, Operation, StorageProbed, Tier, TraceDigest
-from .affinity import AffinityObserver, CoreAffinity
+from .affinity import AffinityObserver, CoreAffinity, Floats
 
 MOST_NODES = 16_384
 """Of more, the one is forgotten that was silent longest."""
@@ -38,28 +39,17 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Of one thread, in the calls that were traced."""
 
 
-class _Node:
+class _Node(msgspec.Struct):
     """The observers of one node."""
 
-    # of thousands of nodes each would get a dict when it is pickled, for good
-    __slots__ = (
-        "affinity",
-        "free_with_datasets",
-        "look",
-        "prefix_bytes",
-        "prefix_s",
-        "probe",
-        "seen_s",
-        "trace_events",
-    )
-
-    def __init__(self) -> None:
-        self.affinity = AffinityObserver()
-        self.seen_s = self.prefix_s = 0.0
-        self.look: NodeObserved | None = None
-        self.free_with_datasets: int | None = None
-        self.probe: StorageProbed | None = None
-        self.trace_events = self.prefix_bytes = 0
+    affinity: AffinityObserver = msgspec.field(default_factory=AffinityObserver)
+    seen_s: float = 0.0
+    look: NodeObserved | None = None
+    free_with_datasets: int | None = None
+    probe: StorageProbed | None = None
+    trace_events: int = 0
+    prefix_bytes: int = 0
+    prefix_s: float = 0.0
 
     def evidence(self, host: str) -> NodeEvidence:
         cores, look = self.affinity.found, self.look
@@ -83,6 +73,15 @@ class Nodes:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._affinity: CoreAffinity | None = CoreAffinity()
+
+    def __getstate__(self) -> bytes:
+        """Return all as one message: pickling thousands of nodes needs as many objects more for a moment."""
+        return msgspec.msgpack.encode(self._nodes, enc_hook=array.tobytes)
+
+    def __setstate__(self, state: bytes) -> None:
+        """Take over what :meth:`__getstate__` has returned."""
+        self._nodes = msgspec.msgpack.decode(state, type=dict[str, _Node], dec_hook=_floats)
+        self._affinity = None
 
     def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
         """Take in one look at a node; `is_cached`: its cache has the datasets of the settings in force."""
@@ -167,6 +166,10 @@ class Nodes:
     def evidence(self) -> tuple[NodeEvidence, ...]:
         """Return what each node has said, by host."""
         return tuple(self._nodes[host].evidence(host) for host in sorted(self._nodes))
+
+
+def _floats(_: type, content: bytes) -> Floats:
+    return array("d", content)
 
 
 _RATES = tuple(name for name in StorageProbed.__struct_fields__ if name.endswith("_bytes_per_s"))

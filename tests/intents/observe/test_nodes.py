@@ -1,5 +1,9 @@
 """The rules by which the evidence of several nodes becomes that of the job."""
 
+import pickle
+import sys
+from copy import deepcopy
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -212,3 +216,30 @@ class TestInThePipeline:
             pipeline.handle(event, float(number))
         assert (pipeline.leaders[-1].host, pipeline.leaders[-1].since_s) == ("n149", 149.0)
         assert len(pipeline.leaders) == 100
+
+
+class TestSnapshots:
+    """Pickled nodes: what a daemon writes of them, and starts anew with."""
+
+    def test_a_copy_goes_on_as_the_nodes_themselves(self) -> None:
+        found = nodes(look("n2"), look("n1", used=3.0))
+        found.add_probe(StorageProbed(host="n1", time_s=3.0, cache_write_bytes_per_s=1e9), 3.0)
+        found.add_digest(digest("n2", {4096: 10}), 4.0)
+        copy = deepcopy(found)  # by what is pickled
+        for each in (found, copy):
+            each.add_look(look("n1", used=2.0), 5.0, is_cached=True)
+        assert copy.evidence() == found.evidence()
+        assert (copy.affinity, copy.look, copy.probe) == (found.affinity, found.look, found.probe)
+        assert copy.free_with_datasets == found.free_with_datasets
+
+    def test_thousands_of_nodes_are_pickled_without_as_many_objects_more(self) -> None:
+        found = nodes(*(look(f"n{number}") for number in range(2000)))
+        seen = []
+
+        class Probe:
+            def __reduce__(self) -> tuple[type, tuple[()]]:
+                seen.append(sys.getallocatedblocks())
+                return int, ()
+
+        pickle.dumps((Probe(), found, Probe()), 5)
+        assert seen[1] - seen[0] < 500
