@@ -109,6 +109,10 @@ class Derived:
         """How far the clocks of those who report steps are apart, in nanoseconds."""
         return skew(self._tables, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
 
+    def end_at(self, now: int) -> int:
+        """Return when the job ended; until it says so, the later of its last event and `now`."""
+        return self.last if self.runs.is_over else max(self.last, now)
+
     def spent(self, until: int) -> Longs:
         """Return nanoseconds by code from the first event to `until`, which may lie ahead of all of them."""
         row = self.timeline.until(min(until, self.last))

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..buckets import Codes
 from ..job_events import JobEvents
-from .claims import Longs, nanoseconds, where
+from .claims import nanoseconds, where
 from .derivation import Derived, Limits, Settled
 from .facts import MOMENTS, NOT_CLAIMS, Facts, read
 from .sweep import Timeline
@@ -76,13 +76,18 @@ class LedgerHistory:
             self._older = []
         self._forget()
 
-    def spent(self, until: int) -> Longs:
+    def spent(self, until: int) -> list[int]:
         """Return nanoseconds by code from the first event to `until`."""
-        chapter = next((each for each in self._older if until <= each.until), None)
-        return chapter.timeline.until(until) if chapter else self.derived.spent(until)
+        row: list[int] = []
+        if until > self.derived.first:
+            chapter = next((each for each in self._older if until <= each.until), None)
+            row = (chapter.timeline.until(until) if chapter else self.derived.spent(until)).tolist()
+        return row + [0] * (len(self._codes) - len(row))
 
     def steps_made(self, until: int) -> int:
         """Return how many steps that count were made until then, in millionths."""
+        if until <= self.derived.first:
+            return 0
         chapter = next((each for each in self._older if until <= each.until), self.derived)
         return chapter.settled.steps_made + chapter.timeline.steps_made(until)
 

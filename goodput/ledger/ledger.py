@@ -4,7 +4,7 @@ A function of the set of events (`derivation.py`), in whole nanoseconds; `docs/g
 definitions.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
 REMEMBERED = 262_144
 """How many claims a ledger keeps by default: about 25 MB."""
 
-CHARGED = (FLUSH_SLOWDOWN, TUNING)
-"""What is charged: estimates over many checkpoints."""
+_SOURCES = {
+    FLUSH_SLOWDOWN: (PRODUCTIVE,),
+    TUNING: (
+        buckets.CHECKPOINT_WAIT,
+        buckets.CHECKPOINT_WRITE,
+        buckets.CHECKPOINT_ENCODE,
+        buckets.CHECKPOINT_FLUSH,
+        buckets.CHECKPOINT_OTHER,
+        FLUSH_SLOWDOWN,
+    ),
+}
+"""From which buckets charges are taken: those that background flushes, and trials, make larger."""
 
-_RAISED_BY_TRIALS = (
-    buckets.CHECKPOINT_WAIT,
-    buckets.CHECKPOINT_WRITE,
-    buckets.CHECKPOINT_ENCODE,
-    buckets.CHECKPOINT_FLUSH,
-    buckets.CHECKPOINT_OTHER,
-    FLUSH_SLOWDOWN,
-)
-"""The buckets that a trial makes larger."""
+CHARGED = tuple(_SOURCES)
+"""What is charged: estimates over many checkpoints."""
 
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
@@ -129,15 +132,11 @@ class Ledger:
         derived = history.derived
         if derived.first > derived.last:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
-        end_ns = _end_ns(history, now)
-        row = self._row(history, end_ns)
-        reallocated = _reallocate_charges(row, row, self._charged_ns, self._codes)
-        if reference_step_s is not None:
-            reference_ns = to_ns(reference_step_s) * derived.steps
-            reallocated = _reallocate_slowdown(reallocated, reference_ns, self._codes)
+        end_ns = derived.end_at(to_ns(now))
+        row = self._row(history, (derived.first, end_ns), end_ns, reference_step_s)
         return Account(
             wall_s=(end_ns - derived.first) / NS,
-            buckets=self._named(reallocated),
+            buckets=self._named(row),
             steps=derived.steps,
             checkpoints=self._outputs.count if self._knows_scr else derived.saves,
             runs=len(derived.runs),
@@ -160,21 +159,10 @@ class Ledger:
         derived = history.derived
         if derived.first > derived.last:
             return Window(start_s=start_s, end_s=start_s, wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
-        last_ns = _end_ns(history, now)
+        last_ns = derived.end_at(to_ns(now))
         begin_ns = min(max(to_ns(start_s), history.begin), last_ns)
         end_ns = min(max(to_ns(end_s), begin_ns), last_ns)
-        whole = self._row(history, last_ns)
-        before, until = (
-            _reallocate_charges(self._row(history, time_ns), whole, self._charged_ns, self._codes)
-            for time_ns in (begin_ns, end_ns)
-        )
-        row = [late - early for early, late in zip(before, until, strict=True)]
-        if reference_step_s is not None:
-            early, late, all_made = map(history.steps_made, (begin_ns, end_ns, last_ns))
-            reference_ns = to_ns(reference_step_s) * derived.steps
-            if late - early < all_made:
-                reference_ns = reference_ns * max(0, late - early) // all_made
-            row = _reallocate_slowdown(row, reference_ns, self._codes)
+        row = self._row(history, (begin_ns, end_ns), last_ns, reference_step_s)
         return Window(
             start_s=begin_ns / NS,
             end_s=end_ns / NS,
@@ -217,12 +205,29 @@ class Ledger:
             case NodeFailed():
                 self._failures.add((event.node, event.time_s))
 
-    def _row(self, history: "LedgerHistory", until_ns: int) -> list[int]:
-        """Return nanoseconds by code from the first event to a moment."""
-        if until_ns <= history.derived.first:
-            return [0] * len(self._codes)
-        row: list[int] = history.spent(until_ns).tolist()
-        return row + [0] * (len(self._codes) - len(row))
+    def _row(
+        self, history: "LedgerHistory", span: tuple[int, int], last_ns: int, reference_step_s: float | None
+    ) -> list[int]:
+        """Return nanoseconds by code within a span of the job, which lasts until `last_ns`."""
+        codes, whole = self._codes, history.spent(last_ns)
+        early, late = (self._with_charges(history.spent(time_ns), list(whole)) for time_ns in span)
+        row = [until - before for before, until in zip(early, late, strict=True)]
+        if reference_step_s is not None:
+            before, until, all_made = map(history.steps_made, (*span, last_ns))
+            reference_ns = to_ns(reference_step_s) * history.derived.steps
+            if until - before < all_made:
+                reference_ns = reference_ns * max(0, until - before) // all_made
+            productive = codes[PRODUCTIVE]
+            slow_ns = row[productive] - reference_ns
+            _reallocate(row, list(row), codes[STEP_SLOWDOWN], [productive], slow_ns)
+        return row
+
+    def _with_charges(self, row: list[int], whole: list[int]) -> list[int]:
+        """Return `row` with its share of what was charged to the `whole` job."""
+        for bucket, sources in _SOURCES.items():
+            codes = [self._codes[source] for source in sources]
+            _reallocate(row, whole, self._codes[bucket], codes, self._charged_ns[bucket])
+        return row
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Return seconds by bucket: all of ours, and those of the user's that have any."""
@@ -245,28 +250,6 @@ class _Counted:
         self._recent[thing] = None
         if len(self._recent) > _COUNTED:
             del self._recent[next(iter(self._recent))]
-
-
-def _end_ns(history: "LedgerHistory", now: float) -> int:
-    derived = history.derived
-    return derived.last if derived.runs.is_over else max(derived.last, to_ns(now))
-
-
-def _reallocate_charges(
-    row: list[int], whole: list[int], charges_ns: Mapping[str, int], codes: Codes
-) -> list[int]:
-    """Return `row` with its share of what was charged to the `whole` job in the buckets of the charges."""
-    made, job = list(row), list(whole)
-    _reallocate(made, job, codes[FLUSH_SLOWDOWN], [codes[PRODUCTIVE]], charges_ns[FLUSH_SLOWDOWN])
-    _reallocate(made, job, codes[TUNING], [codes[bucket] for bucket in _RAISED_BY_TRIALS], charges_ns[TUNING])
-    return made
-
-
-def _reallocate_slowdown(row: list[int], reference_ns: int, codes: Codes) -> list[int]:
-    """Return `row` with what its steps, which should have taken `reference_ns`, took beyond that apart."""
-    made, productive = list(row), codes[PRODUCTIVE]
-    _reallocate(made, list(row), codes[STEP_SLOWDOWN], [productive], row[productive] - reference_ns)
-    return made
 
 
 def _reallocate(row: list[int], whole: list[int], bucket: int, sources: list[int], wanted_ns: int) -> None:
