@@ -10,7 +10,7 @@ import numpy as np
 
 from .claims import Flags, Longs, is_changed
 from .facts import Facts
-from .times import NEVER
+from .launches import NEVER
 
 
 class Rollbacks(NamedTuple):
@@ -27,14 +27,13 @@ class Attempts:
     Attempt 0 lies before the first. Of the first ones is known that they have steps as `low`.
     """
 
-    def __init__(self, begins: Longs, low: Longs, tables: list[Facts]) -> None:
+    def __init__(self, begins: Longs, low: Longs, steps: Facts) -> None:
         self.begins = begins
         self.least = np.append(low, np.full(len(begins) + 1 - len(low), NEVER))
-        for steps in tables:
-            attempt = self.of(steps.time)
-            first = np.flatnonzero(is_changed(attempt))
-            if len(first):
-                np.minimum.at(self.least, attempt[first], np.minimum.reduceat(steps.number, first))
+        attempt = self.of(steps.time)
+        first = np.flatnonzero(is_changed(attempt))
+        if len(first):
+            np.minimum.at(self.least, attempt[first], np.minimum.reduceat(steps.number, first))
         self.wasted_from = np.minimum.accumulate(np.append(self.least[1:], NEVER)[::-1])[::-1]
 
     def of(self, times: Longs) -> Longs:

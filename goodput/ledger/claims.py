@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .times import NEVER, NS
+from .launches import NEVER, NS
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]

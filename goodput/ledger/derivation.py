@@ -24,16 +24,15 @@ from .claims import (
     last_of_each,
     where,
 )
-from .facts import Facts, Form, what
+from .facts import Facts, Form, rows, what
+from .launches import NEVER
 from .pairing import REACH, interval_claims, needed_borders
-from .runs import LatestTimes, Runs
+from .runs import Runs
 from .step_claims import SKEW_STEPS, last_steps, skew, step_claims
 from .sweep import Claimed, Timeline
-from .times import NEVER
 
 _NEIGHBOURS = 6
 """What a step stands for depends on fewer of its writer's before it."""
-_TABLES = (Form.STEP_STARTED, Form.STEP_COMPLETED)
 
 
 class Limits(NamedTuple):
@@ -74,13 +73,12 @@ class Derived:
         self.last = int(facts.end.max(initial=-NEVER))
         self.runs = Runs(facts, settled.runs, codes)
         self._at_run = self.runs.at(settled.at)
-        self._steps = [facts.of(form) for form in _TABLES]
-        whole = self._steps[1]
-        is_new = is_changed(whole.who, whole.time, whole.number)
-        self._tables = self._steps if is_new.all() else [self._steps[0], where(whole, is_new)]
-        self._run_of = [self.runs.of(table.time) for table in self._tables]
+        steps = facts.of(Form.STEP_STARTED, Form.STEP_COMPLETED)
+        is_new = is_changed(steps.what, steps.who, steps.time, steps.number)
+        self._steps = steps if is_new.all() else where(steps, is_new)
+        self._run_of_step = self.runs.of(self._steps.time)
         self._backs, self._nameless = self._find_rollbacks()
-        self.attempts = Attempts(self._attempt_begins(), settled.least, self._tables)
+        self.attempts = Attempts(self._attempt_begins(), settled.least, self._steps)
         self._infer()
         begin = max(settled.at, min(self.first, self.last))
         self.timeline = Timeline(self._claimed, (begin, self.last), settled.row, codes)
@@ -107,7 +105,7 @@ class Derived:
     @cached_property
     def skew(self) -> int:
         """How far the clocks of those who report steps are apart, in nanoseconds."""
-        return skew(self._tables, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
+        return skew(self._steps, int(self.attempts.begins.max(initial=-NEVER)), self._limits.skew)
 
     def end_at(self, now: int) -> int:
         """Return when the job ended; until it says so, the later of its last event and `now`."""
@@ -145,7 +143,6 @@ class Derived:
         """Return what follows from the facts before `at`, and those that what comes later needs."""
         run, before = self.runs.at(at), self.settled
         attempts = self.attempts.begins[self.attempts.begins < at]
-        early = np.concatenate([table.time for table in self._tables]) < at
         settled = Settled(
             at=at,
             row=self.timeline.until(at),
@@ -155,22 +152,21 @@ class Derived:
             attempts=attempts,
             least=self.attempts.least[: len(attempts) + 1],
             most=self._most(at, len(attempts) + 1),
-            made=joined(before.made.plus(where(self._made, early))),
+            made=joined(before.made.plus(where(self._made, self._steps.time < at))),
             saves=self._saves_before(at),
         )
         return settled, self.facts.between(at, NEVER).merged(self._edge(at, run))
 
-    def _find_rollbacks(self) -> tuple[Rollbacks, list[Longs]]:
-        """Return the steps that go back behind what is settled; and when nameless ones did, of each table."""
-        found, nameless = [], []
-        for index, (table, run) in enumerate(zip(self._tables, self._run_of, strict=True)):
-            back = named_rollbacks(table.who, run, table.number)
-            its = slice(int(np.searchsorted(table.who, 1)))
-            back[its] = nameless_rollbacks(table.number[its], run[its])
-            nameless.append(table.time[its][back[its]])
-            back &= table.time >= self.settled.at
-            found.append(Rollbacks(run[back], 2 * table.who[back] + index, table.time[back]))
-        return joined(found), nameless
+    def _find_rollbacks(self) -> tuple[Rollbacks, Rollbacks]:
+        """Return the steps that go back behind what is settled, and all nameless ones that do."""
+        steps, run = self._steps, self._run_of_step
+        stream = _stream(steps)
+        back = named_rollbacks(stream, run, steps.number)
+        for nameless in (0, 1):
+            its = stream == nameless
+            back[its] = nameless_rollbacks(steps.number[its], run[its])
+        backs = where(Rollbacks(run, stream, steps.time), back)
+        return where(backs, backs.time >= self.settled.at), where(backs, backs.stream <= 1)
 
     def _attempt_begins(self) -> Longs:
         known = self.facts.of(Form.WENT_BACK)
@@ -180,7 +176,8 @@ class Derived:
 
     def _infer(self) -> None:
         """Find what starts and ends stand for."""
-        (begun, whole), run = self._tables, self._run_of[0]
+        begun, whole = (self._steps.of(form) for form in (Form.STEP_STARTED, Form.STEP_COMPLETED))
+        run = self._run_of_step[: begun.size]
         is_last = np.append(is_changed(begun.who, run)[1:], np.ones(min(1, begun.size), np.bool_))
         closing = self.runs.last_words(begun.who[is_last], run[is_last])
         steps, doubts, found = step_claims(begun.time, begun.number, is_last, closing)
@@ -194,8 +191,8 @@ class Derived:
             borders, self.runs.of(borders.time), self.runs.last_words, self._next_step, self._limits.reach
         )
         self._open = joined([self._open, Spans(*where(inferred, is_open)[:2])])
-        rows, known = self.facts.of(Form.INTERVAL), self._steps[1]
-        reported = BucketClaims(rows.time, rows.end, rows.code)
+        whole_intervals, known = self.facts.of(Form.INTERVAL), self.facts.of(Form.STEP_COMPLETED)
+        reported = BucketClaims(whole_intervals.time, whole_intervals.end, whole_intervals.code)
         self._whole = joined([reported, where(inferred, ~is_open)])
         self._claimed = Claimed(
             joined([reported, inferred]),
@@ -207,11 +204,11 @@ class Derived:
         at = self.settled.at
         early = [*(where(each, each.start < at) for each in (steps, inferred, doubts))]
         self.early = [*(column for each in early for column in each), is_open[inferred.start < at]]
-        self.early += [each[each < at] for each in self._nameless]
+        self.early += where(self._nameless, self._nameless.time < at)
 
     def _next_step(self, who: Longs, run: Longs, time: Longs) -> Longs:
         """Return when, behind a time, a writer began its next step in the same run."""
-        steps, runs = self._tables[0], self._run_of[0]
+        steps, runs = self._steps.of(Form.STEP_STARTED), self._run_of_step
         made = np.full(len(who), NEVER)
         for writer in distinct(who).tolist():
             begin, behind = np.searchsorted(steps.who, (writer, writer + 1))
@@ -251,32 +248,28 @@ class Derived:
         parts += [
             early.of(form).between(began, at) for form in (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)
         ]
-        writers = max(int(is_changed(table.who).sum()) for table in self._tables)
-        kept = max(_NEIGHBOURS, last_steps(writers, self._limits.skew))
-        for table, runs in zip(self._tables, self._run_of, strict=True):
-            here = where(table, (table.time < at) & (runs == run))
-            parts.append(where(here, last_of_each(here.who, kept)))
+        kept = max(_NEIGHBOURS, last_steps(len(distinct(self._steps.who)), self._limits.skew))
+        here = where(self._steps, (self._steps.time < at) & (self._run_of_step == run))
+        parts.append(where(here, last_of_each(_stream(here), kept)))
         borders = early.of(Form.BORDER)
         parts.append(
             where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach))
         )
-        words = LatestTimes(*self.runs.spoken(at))
+        words = self.runs.spoken(early, at)
         is_own = words.run == run
-        parts.append(_noted(Form.WORD, words.who[is_own], words.time[is_own], NONE))
-        if self.runs.all[run].first_step < at:
-            parts.append(
-                _noted(Form.STEPPED, np.zeros(1, np.int64), np.array([self.runs.all[run].first_step]), NONE)
-            )
+        parts.append(rows(what(Form.WORD), words.who[is_own], words.time[is_own]))
+        first = np.array([self.runs.all[run].first_step])
+        parts.append(rows(what(Form.STEPPED), 0, first[first < at]))
         known = self.facts.of(Form.WENT_BACK) if run == self._at_run else Facts()
         backs = self._backs.stream[(self._backs.run == run) & (self._backs.time < at)]
         stream, place = np.unique(np.append(known.who, backs), return_inverse=True)
         count = np.zeros(len(stream), np.int64)
         np.add.at(count, place, np.append(known.number, np.ones_like(backs)))
-        parts.append(_noted(Form.WENT_BACK, stream, np.full(len(stream), at - 1), count))
+        parts.append(rows(what(Form.WENT_BACK), stream, np.full(len(stream), at - 1), count))
         return Facts().merged(*parts)
 
 
-def _noted(form: Form, who: Longs, time: Longs, number: Longs) -> Facts:
-    """Return rows of what is known of facts that are settled."""
-    number = number if len(number) else np.zeros_like(time)
-    return Facts(np.full_like(time, what(form)), who, time, number, time)
+def _stream(steps: Facts) -> Longs:
+    """Return the stream of each: twice the writer, and one more if both ends are recorded."""
+    stream: Longs = 2 * steps.who + (steps.form == Form.STEP_COMPLETED)
+    return stream

@@ -14,7 +14,7 @@ from .. import events as ev
 from ..buckets import Codes
 from ..job_events import STEP_LIMIT, JobEvents
 from .claims import NONE, Longs, are_in_order, is_changed, joined, nanoseconds, where
-from .times import to_ns
+from .launches import to_ns
 
 NOBODY = -1
 """The writer of what says nothing of how long one was alive."""
@@ -73,11 +73,10 @@ class Facts(NamedTuple):
     number: Longs = NONE
     end: Longs = NONE
 
-    def of(self, form: Form) -> "Facts":
-        """Return those of one form."""
-        return where(
-            self, slice(*np.searchsorted(self.what, (form << _CODE_BITS, (form + 1) << _CODE_BITS)).tolist())
-        )
+    def of(self, form: Form, last: Form | None = None) -> "Facts":
+        """Return those of one form, or of several, up to the `last`."""
+        borders = (what(form), what((form if last is None else last) + 1))
+        return where(self, slice(*np.searchsorted(self.what, borders).tolist()))
 
     @property
     def form(self) -> Longs:
@@ -113,7 +112,7 @@ class Facts(NamedTuple):
         return where(made, is_changed(*made))
 
 
-def what(form: Form, code: int = 0) -> int:
+def what(form: int, code: int = 0) -> int:
     """Return a form and a code as one number."""
     return form << _CODE_BITS | code
 
@@ -132,29 +131,29 @@ def read(events: JobEvents, codes: Codes) -> Facts:
     """Return the facts in `events`."""
     parts = []
     tables = ((Form.STEP_STARTED, events.step_starts), (Form.STEP_COMPLETED, events.whole_steps))
-    for form, writer, rows in ((form, *item) for form, table in tables for item in table.items()):
-        time, number = nanoseconds(rows.starts_s), np.array(rows.numbers, np.int64)
-        end = np.maximum(time, nanoseconds(rows.ends_s)) if form == Form.STEP_COMPLETED else time
-        parts.append(_rows(what(form), codes.of_writer(identity(writer)), time, number, end))
+    for form, writer, steps in ((form, *item) for form, table in tables for item in table.items()):
+        time, number = nanoseconds(steps.starts_s), np.array(steps.numbers, np.int64)
+        end = np.maximum(time, nanoseconds(steps.ends_s)) if form == Form.STEP_COMPLETED else time
+        parts.append(rows(what(form), codes.of_writer(identity(writer)), time, number, end))
     are_steps = [np.abs(each.number) < STEP_LIMIT for each in parts]
     parts = [each if good.all() else where(each, good) for each, good in zip(parts, are_steps, strict=True)]
     for (kind, name, writer), borders in events.borders.items():
         code, time = codes.of_interval(kind, name), nanoseconds(borders.starts_s)
         begins = np.array(borders.numbers, np.int64)
         number = begins + 2 * codes.of_writer(identity(writer))
-        parts.append(
-            _rows(what(Form.BORDER, code), codes.of_writer(identity(name, writer)), time, number, time)
-        )
+        parts.append(rows(what(Form.BORDER, code), codes.of_writer(identity(name, writer)), time, number))
         if buckets.of_interval(kind, name) in _BEGINS_ATTEMPT:
-            again = time[begins == 1]
-            parts.append(_rows(what(Form.RESTARTED), 0, again, np.zeros_like(again), again))
+            parts.append(rows(what(Form.RESTARTED), 0, time[begins == 1]))
     rare = [row for event in events.others for row in _rows_of(event, codes)]
     parts.append(Facts(*np.array(rare, np.int64).reshape(-1, 5).T))
     return _in_order(joined(parts))
 
 
-def _rows(form: int, who: int, time: Longs, number: Longs, end: Longs) -> Facts:
-    return Facts(np.full(len(time), form), np.full(len(time), who), time, number, end)
+def rows(
+    what: int, who: int | Longs, time: Longs, number: int | Longs = 0, end: Longs | None = None
+) -> Facts:
+    """Return rows of which some columns have one value."""
+    return Facts(*np.broadcast_arrays(what, who, time, number, time if end is None else end))
 
 
 def _in_order(facts: Facts) -> Facts:

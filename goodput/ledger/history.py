@@ -14,8 +14,8 @@ from ..job_events import JobEvents
 from .claims import nanoseconds, where
 from .derivation import Derived, Limits, Settled
 from .facts import MOMENTS, NOT_CLAIMS, Facts, read
+from .launches import NEVER
 from .sweep import Timeline
-from .times import NEVER
 
 _SLACK = 1.25
 _MOMENTS = 4_096

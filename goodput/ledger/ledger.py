@@ -13,7 +13,7 @@ from .. import buckets
 from ..buckets import BUCKETS, FLUSH_SLOWDOWN, PRODUCTIVE, STEP_SLOWDOWN, TUNING, Codes
 from ..events import GoodputEvent, JobEnded, NodeFailed, OutputCompleted, Recovered
 from ..job_events import JobEvents
-from .times import NS, to_ns
+from .launches import NS, to_ns
 
 if TYPE_CHECKING:
     from .derivation import Limits

@@ -4,31 +4,34 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
 from .claims import NONE, Longs, is_changed, joined, where
 from .facts import NOBODY, Facts, Form
-from .launches import launches
-from .times import NEVER
+from .launches import NEVER, launches
+
+_LASTING = (Form.STEP_COMPLETED, Form.INTERVAL)
+_OF_RUNS = (Form.STARTED, Form.ENDED, Form.HALTED)
+"""Words of nobody in particular."""
 
 End = tuple[int, int, int]
 """When, whether it was a bad one, and who says so."""
 
 
-class LedgerRun:
+class LedgerRun(msgspec.Struct):
     """A run from `begin` to the next one's; `first_step` is NEVER, `last_word` long ago if there is none."""
 
-    # there are thousands, all made anew with each derivation
-    __slots__ = ("begin", "behind", "ends", "first_step", "is_halted", "last_word", "marks", "writers")
-
-    def __init__(self, begin: int, writers: set[int], behind: int) -> None:
-        self.begin, self.writers, self.behind = begin, writers, behind
-        self.first_step, self.last_word = NEVER, -NEVER
-        self.ends: list[End] = []
-        self.is_halted = False
-        self.marks: list[tuple[int, int]] = []
+    begin: int
+    writers: set[int]
+    behind: int
+    first_step: int
+    last_word: int
+    ends: list[End] = []
+    is_halted: bool = False
+    marks: list[tuple[int, int]] = []
 
     @property
     def has_ended(self) -> bool:
@@ -37,87 +40,69 @@ class LedgerRun:
         return bool(who) and (0 in who or self.writers <= who)
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """Writers, in which runs they were heard of, and when."""
 
     who: Longs = NONE
     run: Longs = NONE
     time: Longs = NONE
 
-
-class LatestTimes:
-    """The latest time of each writer in each run."""
-
-    def __init__(self, who: Longs, run: Longs, time: Longs) -> None:
-        order = np.lexsort((time, run, who))
-        self.who, self.run, self.time = who[order], run[order], time[order]
-        last = np.append(is_changed(self.who, self.run)[1:], np.ones(min(1, len(order)), np.bool_))
-        self.who, self.run, self.time = self.who[last], self.run[last], self.time[last]
-        self._writers = np.append(self.who[is_changed(self.who)], NEVER)
-        self._width = int(self.run.max(initial=0)) + 1
-        self._keys = np.append(self._key(self.who, self.run), NEVER)
-        self._times = np.append(self.time, -NEVER)
-
-    def of(self, who: Longs, run: Longs) -> Longs:
-        """Return those of writers in runs; long ago, where there is none."""
-        wanted = self._key(who, run)
-        at = np.searchsorted(self._keys, wanted)
-        is_known = (self._writers[np.searchsorted(self._writers, who)] == who) & (run < self._width)
-        return np.where(is_known & (self._keys[at] == wanted), self._times[at], -NEVER)
-
-    def _key(self, who: Longs, run: Longs) -> Longs:
-        return np.searchsorted(self._writers, who) * self._width + run
+    def latest(self, who: Longs, run: Longs) -> Longs:
+        """Return when writers were last heard of in runs; long ago, where they were not."""
+        writers, runs = np.append(self.who, who), np.append(self.run, run)
+        order = np.lexsort((runs, writers))
+        place = np.empty_like(order)
+        place[order] = np.cumsum(is_changed(writers[order], runs[order])) - 1
+        made = np.full(len(place), -NEVER)
+        np.maximum.at(made, place[: len(self.who)], self.time)
+        return made[place[len(self.who) :]]
 
 
 class Runs:
     """The runs in `facts`, behind so many others; run 0 lies before the first of them."""
 
     def __init__(self, facts: Facts, before: int, codes: Codes) -> None:
-        stepped: list[Longs] = []
-        self._steps = (facts.of(Form.STEP_STARTED), facts.of(Form.STEP_COMPLETED), facts.of(Form.STEPPED))
-
-        def next_step(time: int) -> int:
-            if not stepped:
-                stepped.append(np.sort(np.concatenate([each.time for each in self._steps]), kind="stable"))
-            at = int(np.searchsorted(stepped[0], time))
-            return int(stepped[0][at]) if at < len(stepped[0]) else NEVER
-
+        self._codes, self._before = codes, before
+        steps = [facts.of(Form.STEP_STARTED, Form.STEP_COMPLETED), facts.of(Form.STEPPED)]
         starts, ends = facts.of(Form.STARTED), facts.of(Form.ENDED)
         begun = launches(
             zip(starts.time.tolist(), starts.who.tolist(), strict=True),
             np.sort(ends.time).tolist(),
-            next_step,
+            lambda: np.sort(np.concatenate([each.time for each in steps]), kind="stable"),
         )
-        self.starts: Longs = np.array([begin for begin, _ in begun], np.int64)
-        self._codes, self._before, self._facts = codes, before, facts
-        begins = self.starts.tolist()
+        begins = [begin for begin, _ in begun]
+        self.starts: Longs = np.array(begins, np.int64)
+        first, last = np.full(len(begins) + 1, NEVER), np.full(len(begins) + 1, -NEVER)
+        for each in steps:
+            run = self.of(each.time)
+            at = np.flatnonzero(is_changed(each.what, each.who, run))
+            np.minimum.at(first, run[at], each.time[at])
+        self._words = self.spoken(facts, NEVER)
+        np.maximum.at(last, self._words.run, self._words.time)
         self.all = [
-            LedgerRun(*each, behind)
-            for each, behind in zip([(-NEVER, set()), *begun], [*begins, NEVER], strict=True)
+            LedgerRun(*each)
+            for each in zip(
+                [-NEVER, *begins],
+                [set(), *(writers for _, writers in begun)],
+                [*begins, NEVER],
+                first.tolist(),
+                last.tolist(),
+                strict=True,
+            )
         ]
-        for end in sorted(zip(ends.time.tolist(), ends.number.tolist(), ends.who.tolist(), strict=True)):
-            is_first = not before and begins[:1] == [end[0]]  # else one of that time is of the run before
-            self.all[1 if is_first else bisect_left(begins, end[0])].ends.append(end)
         for time in facts.of(Form.HALTED).time.tolist():
             self.all[bisect_right(begins, time)].is_halted = True
         marks = facts.of(Form.MARKED)
         for mark in sorted(zip(marks.time.tolist(), marks.number.tolist(), strict=True)):
             self.all[bisect_right(begins, mark[0])].marks.append(mark)
-        self._add_times()
-
-    def _add_times(self) -> None:
-        first, last = np.full(len(self.all), NEVER), np.full(len(self.all), -NEVER)
-        for steps in self._steps:
-            run = self.of(steps.time)
-            begins = np.flatnonzero(is_changed(steps.who, run))
-            np.minimum.at(first, run[begins], steps.time[begins])
-        self._words = LatestTimes(*self.spoken(NEVER))
-        np.maximum.at(last, self._words.run, self._words.time)
-        for at, each in enumerate(self.all):
-            each.first_step, each.last_word = int(first[at]), int(last[at])
-        ends = [(at, who, time) for at, run in enumerate(self.all) for time, _, who in run.ends]
-        run, who, time = np.array(ends, np.int64).reshape(-1, 3).T
-        self._ends, self._any_end = LatestTimes(who, run, time), LatestTimes(np.zeros_like(run), run, time)
+        ended = []
+        for end in sorted(zip(ends.time.tolist(), ends.number.tolist(), ends.who.tolist(), strict=True)):
+            is_first = not before and begins[:1] == [end[0]]  # else one of that time is of the run before
+            ended.append((end[2], 1 if is_first else bisect_left(begins, end[0]), end[0]))
+            self.all[ended[-1][1]].ends.append(end)
+        self._ends = Words(*np.array(ended, np.int64).reshape(-1, 3).T)
+        self._any_end = np.full(len(self.all), -NEVER)
+        np.maximum.at(self._any_end, self._ends.run, self._ends.time)
 
     def __len__(self) -> int:
         return self._before + len(self.starts)
@@ -132,42 +117,35 @@ class Runs:
         """Return in which run a moment lies."""
         return int(np.searchsorted(self.starts, time, side="right"))
 
-    def spoken(self, until: int) -> _Words:
-        """Return all words before a moment that may be a writer's last in a run."""
-        facts = self._facts
+    def spoken(self, facts: Facts, until: int) -> Words:
+        """Return all words in `facts` before a moment that may be a writer's last in a run."""
         between = [self._codes[name] for name in buckets.NOT_THE_RUNS_OWN]
-        steps, borders, intervals = (
-            facts.of(form) for form in (Form.STEP_COMPLETED, Form.BORDER, Form.INTERVAL)
-        )
-        is_own = ~np.isin(intervals.code, between)
-        is_word = ~np.isin(borders.code, between)
-        words = [
-            (steps.who, steps.time),
-            (steps.who, steps.end),
-            (borders.number[is_word] >> 1, borders.time[is_word]),
-            (intervals.who[is_own], intervals.time[is_own]),
-            (intervals.who[is_own], intervals.end[is_own]),
-            *((each.who, each.time) for each in (facts.of(Form.STEP_STARTED), facts.of(Form.WORD))),
-        ]
-        for form in (Form.STARTED, Form.ENDED, Form.HALTED):
-            time = facts.of(form).time
-            words.append((np.full(len(time), NOBODY), time))
-        found = [_Words()]
+        words = []
+        for form in (*_LASTING, Form.STEP_STARTED, Form.BORDER, Form.WORD, *_OF_RUNS):
+            rows = facts.of(form)
+            if form in (Form.BORDER, Form.INTERVAL):
+                rows = where(rows, ~np.isin(rows.code, between))
+            who = np.full(rows.size, NOBODY) if form in _OF_RUNS else rows.who
+            who = rows.number >> 1 if form == Form.BORDER else who
+            words.append((who, rows.time))
+            if form in _LASTING:
+                words.append((who, rows.end))
+        found = [Words()]
         for who, time in words:
-            each = _Words(who, self.of(time), time)
+            each = Words(who, self.of(time), time)
             if until < NEVER:
                 each = where(each, time < until)
             first = np.flatnonzero(is_changed(each.who, each.run))
             if len(first):
                 latest = np.maximum.reduceat(each.time, first)
-                found.append(_Words(each.who[first], each.run[first], latest))
+                found.append(Words(each.who[first], each.run[first], latest))
         return joined(found)
 
     def last_words(self, who: Longs, run: Longs) -> Longs:
         """Return when writers were last heard of in runs, or said that these ended, or else anybody did."""
-        ended = self._ends.of(who, run)
-        ended = np.where(ended > -NEVER, ended, self._any_end.of(np.zeros_like(run), run))
-        return np.maximum(self._words.of(who, run), ended)
+        ended = self._ends.latest(who, run)
+        ended = np.where(ended > -NEVER, ended, self._any_end[run])
+        return np.maximum(self._words.latest(who, run), ended)
 
     @property
     def is_over(self) -> bool:

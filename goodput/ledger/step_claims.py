@@ -1,12 +1,10 @@
 """What the starts of steps stand for, and how far apart the clocks are that told of them."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from .claims import Doubts, Flags, Longs, StepClaims, is_changed, joined, last_of_each, where
-from .facts import Facts
+from .facts import Facts, Form
 
 HUNG = 10
 """A step that lasts more than ten times as long as its neighbours hangs."""
@@ -84,18 +82,18 @@ def last_steps(writers: int, most: int = SKEW_STEPS) -> int:
     return min(most, max(2, _SKEW_ROWS // max(1, writers)))
 
 
-def skew(tables: Sequence[Facts], since: int, most: int) -> int:
+def skew(steps: Facts, since: int, most: int) -> int:
     """Return nanoseconds between the clocks that are farthest apart, by what was reported from `since` on.
 
     Each writer's clock is off by the median, over the last 64 steps, of its distance from the median begin of
-    a step. Of who reported both `tables`, starts count.
+    a step. Of who reported starts and whole `steps`, starts count.
     """
-    if not _are_two(np.concatenate([each.who for each in tables])):
+    if (steps.who == steps.who[:1]).all():
         return 0
-    begun, whole = (where(each, each.time >= since) for each in tables)
-    writers = begun.who[is_changed(begun.who)]
-    steps = joined([begun, where(whole, ~np.isin(whole.who, writers))])
-    if not _are_two(steps.who):
+    steps = where(steps, steps.time >= since)
+    begun, whole = (steps.of(form) for form in (Form.STEP_STARTED, Form.STEP_COMPLETED))
+    steps = joined([begun, where(whole, ~np.isin(whole.who, begun.who[is_changed(begun.who)]))])
+    if (steps.who == steps.who[:1]).all():
         return 0
     steps = where(steps, last_of_each(steps.who, last_steps(int(is_changed(steps.who).sum()), most)))
     steps = where(steps, np.lexsort((steps.time, steps.who, steps.number)))
@@ -107,11 +105,6 @@ def skew(tables: Sequence[Facts], since: int, most: int) -> int:
     writer, time = steps.who[chosen], steps.time[chosen]
     offsets = _medians(writer, time - _medians(place[chosen], time))
     return int(offsets.max() - offsets.min())
-
-
-def _are_two(who: Longs) -> bool:
-    """Return whether there are two clocks to compare."""
-    return bool((who != who[:1]).any())
 
 
 def _medians(group: Longs, value: Longs) -> Longs:
