@@ -62,9 +62,8 @@ class Spans(NamedTuple):
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         reach = np.maximum.accumulate(end)
-        first = np.ones(len(start), np.bool_)
-        first[1:] = start[1:] > reach[:-1]
-        return Spans(start[first], reach[np.append(first[1:], np.ones(min(1, len(first)), np.bool_))])
+        piece = np.cumsum(start > np.append(-NEVER, reach)[:-1])
+        return Spans(start[is_changed(piece)], reach[is_last(piece)])
 
     def plus(self, more: "Spans") -> "tuple[Spans, Spans]":
         """Return the first of these, which are apart and in order, and the union of the others and more."""
@@ -103,9 +102,13 @@ def nanoseconds(seconds: Any) -> Longs:
 def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     """Return where any of the columns has another value than in the row before; the first row is one."""
     changed = np.ones(len(columns[0]), np.bool_)
-    if len(changed):
-        changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
+
+
+def is_last(*columns: npt.NDArray[Any]) -> Flags:
+    """Return where any of the columns has another value than in the next row; the last row is one."""
+    return is_changed(*(column[::-1] for column in columns))[::-1]
 
 
 def are_in_order(*columns: npt.NDArray[Any]) -> bool:

@@ -20,6 +20,7 @@ from .claims import (
     StepClaims,
     distinct,
     is_changed,
+    is_last,
     joined,
     last_of_each,
     where,
@@ -178,12 +179,12 @@ class Derived:
         """Find what starts and ends stand for."""
         begun, whole = (self._steps.of(form) for form in (Form.STEP_STARTED, Form.STEP_COMPLETED))
         run = self._run_of_step[: begun.size]
-        is_last = np.append(is_changed(begun.who, run)[1:], np.ones(min(1, begun.size), np.bool_))
-        closing = self.runs.last_words(begun.who[is_last], run[is_last])
-        steps, doubts, found = step_claims(begun.time, begun.number, is_last, closing)
+        ends = is_last(begun.who, run)
+        closing = self.runs.last_words(begun.who[ends], run[ends])
+        steps, doubts, found = step_claims(begun.time, begun.number, ends, closing)
         behind = steps.number + steps.steps
         self._made = Spans(np.append(begun.number, whole.number), np.append(behind, whole.number + 1))
-        self._open = Spans(*where(steps, is_last)[:2])
+        self._open = Spans(*where(steps, ends)[:2])
         if len(found):
             steps = StepClaims(*(np.delete(column, found) for column in steps))
         borders = self.facts.of(Form.BORDER)

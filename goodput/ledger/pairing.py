@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..events import Interval
 from ..job_events import JobEvents
-from .claims import BucketClaims, Flags, Longs, is_changed, last_of_each
+from .claims import BucketClaims, Flags, Longs, is_changed, is_last, last_of_each
 from .facts import Facts
 from .launches import run_starts
 
@@ -62,9 +62,8 @@ def interval_claims(
     if is_open.any():
         never = start[is_open]
         writer = number[never] >> 1
-        goes_on = np.append(~is_changed(stream, run)[1:], np.False_)
         until = np.maximum(time[never], last_words(writer, run[never]))
-        until = np.where(goes_on[never], np.append(time[1:], 0)[never], until)
+        until = np.where(is_last(stream, run)[never], until, np.append(time[1:], 0)[never])
         end[is_open] = np.minimum(until, next_step(writer, run[never], time[never]))
     return BucketClaims(time[start], end, code[start]), is_open
 
@@ -117,5 +116,4 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
 
 def _plain(stream: Longs, times: npt.NDArray[np.generic]) -> Longs:
     """Return the indices but those of a start and an end at the same time: such a pair changes nothing."""
-    is_new = is_changed(stream, times)
-    return np.flatnonzero(is_new & np.append(is_new[1:], np.ones(min(1, len(is_new)), np.bool_)))
+    return np.flatnonzero(is_changed(stream, times) & is_last(stream, times))

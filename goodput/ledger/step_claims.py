@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from .claims import Doubts, Flags, Longs, StepClaims, is_changed, joined, last_of_each, where
+from .claims import Doubts, Flags, Longs, StepClaims, is_changed, is_last, joined, last_of_each, where
 from .facts import Facts, Form
 
 HUNG = 10
@@ -20,26 +20,26 @@ Doubles = npt.NDArray[np.float64]
 
 
 def step_claims(
-    time: Longs, number: Longs, is_last: Flags, closing: Longs
+    time: Longs, number: Longs, is_open: Flags, closing: Longs
 ) -> tuple[StepClaims, Doubts, Longs]:
     """Return what the starts of steps stand for, those in doubt, and their indices.
 
-    `is_last` says which are the last of their run and writer: they last until `closing`, and are compared
+    `is_open` says which are the last of their run and writer: they last until `closing`, and are compared
     with the others as if they stood for as many steps as the one before.
     """
     end, covers = np.append(time[1:], time[:1]), np.ones_like(number)
     covers[:-1] = np.maximum(1, number[1:] - number[:-1])
-    covers[is_last] = 1
-    end[is_last] = np.maximum(time[is_last], closing)
-    is_first = np.append(np.ones(min(1, len(is_last)), np.bool_), is_last[:-1])
-    sparse, last = covers.copy(), np.flatnonzero(is_last & ~is_first)
+    covers[is_open] = 1
+    end[is_open] = np.maximum(time[is_open], closing)
+    is_first = np.append(np.True_, is_open)[:-1]
+    sparse, last = covers.copy(), np.flatnonzero(is_open & ~is_first)
     sparse[last] = covers[last - 1]
     parts = []
     for first in range(0, max(1, len(time)), _PIECE):
         low = max(0, first - _AROUND)
         part, chosen = slice(low, first + _PIECE + _AROUND), slice(first - low, first - low + _PIECE)
         rate = (end[part] - time[part]) / sparse[part]
-        at, its = _in_doubt(rate, is_first[part], is_last[part], chosen)
+        at, its = _in_doubt(rate, is_first[part], is_open[part], chosen)
         parts.append((at + low, its))
     found, usual = map(np.concatenate, zip(*parts, strict=True))
     limit = np.rint(usual * sparse[found]).astype(np.int64)
@@ -48,13 +48,13 @@ def step_claims(
     return made, doubts, found
 
 
-def _in_doubt(rate: Doubles, is_first: Flags, is_last: Flags, chosen: slice) -> tuple[Longs, Doubles]:
+def _in_doubt(rate: Doubles, is_first: Flags, is_open: Flags, chosen: slice) -> tuple[Longs, Doubles]:
     """Return the chosen steps that last out of all proportion, and the median of up to four on either side.
 
     Of the same run and writer, without its last one, whose end is not known; of a run's first step the next
     four.
     """
-    known = np.where(is_last, np.inf, rate)
+    known = np.where(is_open, np.inf, rate)
     padded = np.concatenate([np.full(_AROUND, np.inf), known, np.full(_AROUND, np.inf)])
     two = np.minimum(padded[:-1], padded[1:])
     four = np.minimum(two[:-2], two[2:])
@@ -97,7 +97,7 @@ def skew(steps: Facts, since: int, most: int) -> int:
         return 0
     steps = where(steps, last_of_each(steps.who, last_steps(int(is_changed(steps.who).sum()), most)))
     steps = where(steps, np.lexsort((steps.time, steps.who, steps.number)))
-    steps = where(steps, np.append(is_changed(steps.who, steps.number)[1:], True))  # the last word counts
+    steps = where(steps, is_last(steps.who, steps.number))  # the last word counts
     place = np.cumsum(is_changed(steps.number))
     chosen = (place > place[-1] - SKEW_STEPS) & (np.bincount(place)[place] > 1)
     if not chosen.any():
