@@ -87,35 +87,25 @@ def of_interval(kind: str, name: str) -> str:
     return OF_INTERVAL.get(kind) or CUSTOM + (name or ("unnamed" if kind == "custom" else kind))
 
 
-class Codes:
+class Codes(dict[str, int]):
     """Buckets as small numbers: at most 256 names of the user's own (more share one), and 32,768 writers."""
 
     def __init__(self) -> None:
-        self.names: list[str] = [*BUCKETS, ASYNC_LOADING]
-        self._of = {name: code for code, name in enumerate(self.names)}
-        self._fixed = len(self.names)
+        super().__init__((name, code) for code, name in enumerate([*BUCKETS, ASYNC_LOADING]))
+        self._most = len(self) + _NAMES
         self._writers: set[int] = set()
 
-    def __getitem__(self, bucket: str) -> int:
-        return self._of[bucket]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
     @property
-    def custom(self) -> range:
-        """The codes of the user's own intervals."""
-        return range(self._fixed, len(self.names))
+    def custom(self) -> list[str]:
+        """The buckets of the user's own intervals, in the order of their names."""
+        return sorted(name for name in self if name.startswith(CUSTOM))
 
     def of_interval(self, kind: str, name: str) -> int:
         """The code of :func:`of_interval`."""
         bucket = of_interval(kind, name)
-        if bucket not in self._of and len(self.custom) >= _NAMES:
+        if bucket not in self and len(self) >= self._most:
             bucket = OTHER_CUSTOM
-        if bucket not in self._of:
-            self._of[bucket] = len(self.names)
-            self.names.append(bucket)
-        return self._of[bucket]
+        return self.setdefault(bucket, len(self))
 
     def of_writer(self, number: int) -> int:
         """Return the number of a writer, or a stream; 0, of one without a name, if there are too many."""
@@ -126,7 +116,4 @@ class Codes:
 
     def weakest_first(self) -> list[int]:
         """Every code that can be claimed, in the order in which one is painted over the other."""
-        custom = sorted(self.custom, key=lambda code: self.names[code])
-        strong = [self._of[name] for name in STRONGER_THAN_CUSTOM]
-        weak = [self._of[name] for name in WEAKER_THAN_CUSTOM]
-        return [*strong, *custom, *weak][::-1]
+        return [self[name] for name in (*STRONGER_THAN_CUSTOM, *self.custom, *WEAKER_THAN_CUSTOM)][::-1]

@@ -3,8 +3,8 @@
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from heapq import merge
-from operator import itemgetter, sub
+from functools import partial
+from operator import sub
 from typing import TYPE_CHECKING, Any
 
 from . import events as ev
@@ -23,7 +23,6 @@ _LEAP = 1 << 19
 _DATASET_BITS = 20
 _BEGINS = (ev.JobStarted, ev.RestartCompleted)
 _RESTORE = "checkpoint_restore"
-_TIME = itemgetter(0)
 
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
@@ -32,14 +31,12 @@ IntervalKey = tuple[str, str, str]
 class Moments:
     """When (epoch seconds) one writer recorded something of one kind, in the order of recording.
 
-    `numbers` are those of steps, or 1 where an interval begins and 0 where it ends. A moment ends as it
-    starts.
+    `numbers` are those of steps, or 1 where an interval begins and 0 where it ends. What does not last ends
+    as it starts.
     """
 
-    _times = 1
-
-    def __init__(self) -> None:
-        times_s = [array("d") for _ in range(self._times)]
+    def __init__(self, *, lasts: bool = False) -> None:
+        times_s = [array("d") for _ in range(1 + lasts)]
         self.starts_s, self.ends_s, self.numbers = times_s[0], times_s[-1], array("q")
         self.columns: tuple[array[Any], ...] = (*times_s, self.numbers)
 
@@ -49,18 +46,12 @@ class Moments:
             column.append(value)
 
 
-class Lasting(Moments):
-    """The same of what has ends of its own."""
-
-    _times = 2
-
-
 class JobEvents:
     """Events of one job in columns. Iterate over them in the order of their first times."""
 
     def __init__(self, events: Iterable[ev.GoodputEvent] = ()) -> None:
         self.step_starts: dict[str, Moments] = defaultdict(Moments)
-        self.whole_steps: dict[str, Lasting] = defaultdict(Lasting)
+        self.whole_steps: dict[str, Moments] = defaultdict(partial(Moments, lasts=True))
         self.borders: dict[IntervalKey, Moments] = defaultdict(Moments)
         self.others: list[ev.GoodputEvent] = []
         self.extend(events)
@@ -123,29 +114,21 @@ class JobEvents:
         return sum(len(each.numbers) for each in self._all) + len(self.others)
 
     def __iter__(self) -> Iterator[ev.GoodputEvent]:
-        return (
-            event for _, event in merge(*(sorted(each, key=_TIME) for each in self._streams()), key=_TIME)
-        )
+        return iter(sorted(self._events(), key=lambda event: span(event)[0]))
 
-    def _streams(self) -> Iterator[Iterable[tuple[float, ev.GoodputEvent]]]:
-        """Each column's events with their first times; what is rare comes first at the same time."""
-        yield ((span(event)[0], event) for event in self.others)
+    def _events(self) -> Iterator[ev.GoodputEvent]:
+        """Yield all events, what is rare first: at the same time it comes before the steps."""
+        yield from self.others
         for (kind, name, writer), borders in self.borders.items():
-            named = {"kind": kind, "name": name, "writer": writer}
-            yield (
-                (time_s, (ev.IntervalStarted if begins else ev.IntervalEnded)(time_s=time_s, **named))
-                for time_s, begins in zip(*borders.columns, strict=True)
-            )
+            for time_s, begins in zip(*borders.columns, strict=True):
+                made = ev.IntervalStarted if begins else ev.IntervalEnded
+                yield made(kind=kind, time_s=time_s, name=name, writer=writer)
         for writer, begun in self.step_starts.items():
-            yield (
-                (time_s, ev.StepStarted(step=number, time_s=time_s, writer=writer))
-                for time_s, number in zip(*begun.columns, strict=True)
-            )
+            for time_s, number in zip(*begun.columns, strict=True):
+                yield ev.StepStarted(step=number, time_s=time_s, writer=writer)
         for writer, whole in self.whole_steps.items():
-            yield (
-                (start_s, ev.StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
-                for start_s, end_s, number in zip(*whole.columns, strict=True)
-            )
+            for start_s, end_s, number in zip(*whole.columns, strict=True):
+                yield ev.StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer)
 
 
 def _keep_once(*columns: "array[Any]") -> None:

@@ -62,8 +62,8 @@ class Spans(NamedTuple):
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         reach = np.maximum.accumulate(end)
-        piece = np.cumsum(start > np.append(-NEVER, reach)[:-1])
-        return Spans(start[is_changed(piece)], reach[is_last(piece)])
+        first = start > np.append(-NEVER, reach)[:-1]
+        return Spans(start[first], reach[np.append(first, np.True_)[1:]])
 
     def plus(self, more: "Spans") -> "tuple[Spans, Spans]":
         """Return the first of these, which are apart and in order, and the union of the others and more."""
@@ -108,7 +108,7 @@ def is_changed(*columns: npt.NDArray[Any]) -> Flags:
 
 def is_last(*columns: npt.NDArray[Any]) -> Flags:
     """Return where any of the columns has another value than in the next row; the last row is one."""
-    return is_changed(*(column[::-1] for column in columns))[::-1]
+    return np.append(is_changed(*columns), np.True_)[1:]
 
 
 def are_in_order(*columns: npt.NDArray[Any]) -> bool:

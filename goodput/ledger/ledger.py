@@ -231,9 +231,9 @@ class Ledger:
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Return seconds by bucket: all of ours, and those of the user's that have any."""
-        named = {name: row[self._codes[name]] / NS for name in BUCKETS}
-        own = sorted((self._codes.names[code], code) for code in self._codes.custom if row[code])
-        return named | {name: row[code] / NS for name, code in own}
+        codes = self._codes
+        names = [*BUCKETS, *(name for name in codes.custom if row[codes[name]])]
+        return {name: row[codes[name]] / NS for name in names}
 
 
 class _Counted:

@@ -12,8 +12,6 @@ SKEW_STEPS = 64
 _SKEW_ROWS = 8192
 _AROUND = 4
 """With so many steps on either side a step is compared."""
-_PIECE = 8192
-"""Columns of so many numbers stay in a core's own cache."""
 _NEIGHBOURS = np.array([each for each in range(-_AROUND, _AROUND + 1) if each])
 
 Doubles = npt.NDArray[np.float64]
@@ -34,40 +32,27 @@ def step_claims(
     is_first = np.append(np.True_, is_open)[:-1]
     sparse, last = covers.copy(), np.flatnonzero(is_open & ~is_first)
     sparse[last] = covers[last - 1]
-    parts = []
-    for first in range(0, max(1, len(time)), _PIECE):
-        low = max(0, first - _AROUND)
-        part, chosen = slice(low, first + _PIECE + _AROUND), slice(first - low, first - low + _PIECE)
-        rate = (end[part] - time[part]) / sparse[part]
-        at, its = _in_doubt(rate, is_first[part], is_open[part], chosen)
-        parts.append((at + low, its))
-    found, usual = map(np.concatenate, zip(*parts, strict=True))
+    found, usual = _in_doubt((end - time) / sparse, is_first, is_open)
     limit = np.rint(usual * sparse[found]).astype(np.int64)
     made = StepClaims(time, end, number, covers)
     doubts = Doubts(*where(made, found), limit, is_first[found].astype(np.int64), np.zeros_like(found))
     return made, doubts, found
 
 
-def _in_doubt(rate: Doubles, is_first: Flags, is_open: Flags, chosen: slice) -> tuple[Longs, Doubles]:
-    """Return the chosen steps that last out of all proportion, and the median of up to four on either side.
+def _in_doubt(rate: Doubles, is_first: Flags, is_open: Flags) -> tuple[Longs, Doubles]:
+    """Return the steps that last out of all proportion, and the median of up to four on either side.
 
     Of the same run and writer, without its last one, whose end is not known; of a run's first step the next
     four.
     """
-    known = np.where(is_open, np.inf, rate)
-    padded = np.concatenate([np.full(_AROUND, np.inf), known, np.full(_AROUND, np.inf)])
-    two = np.minimum(padded[:-1], padded[1:])
+    known = np.pad(np.where(is_open, np.inf, rate), _AROUND, constant_values=np.inf)
+    two = np.minimum(known[:-1], known[1:])
     four = np.minimum(two[:-2], two[2:])
     least = np.minimum(four[: len(rate)], four[_AROUND + 1 :])
-    suspects = (rate > HUNG * least) | (is_first & (rate > 0))
-    found = np.flatnonzero(suspects[chosen]) + chosen.start
-    if not len(found):
-        return found, np.zeros(0)
-    group = np.cumsum(is_first)
-    near = found[:, np.newaxis] + _NEIGHBOURS
-    inside = (near >= 0) & (near < len(rate))
-    near = np.where(inside, near, found[:, np.newaxis])
-    times = np.where(inside & (group[near] == group[found][:, np.newaxis]), known[near], np.inf)
+    found = np.flatnonzero((rate > HUNG * least) | (is_first & (rate > 0)))
+    group = np.pad(np.cumsum(is_first), _AROUND)
+    near = found[:, np.newaxis] + _NEIGHBOURS + _AROUND
+    times = np.where(group[near] == group[found + _AROUND][:, np.newaxis], known[near], np.inf)
     times.sort(axis=1)
     count = np.isfinite(times).sum(axis=1)
     rows = np.arange(len(found))
