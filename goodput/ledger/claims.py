@@ -62,7 +62,7 @@ class Spans(NamedTuple):
             order = np.argsort(start, kind="stable")
             start, end = start[order], end[order]
         reach = np.maximum.accumulate(end)
-        first = start > np.append(-NEVER, reach)[:-1]
+        first = start > np.append(-NEVER - 1, reach)[:-1]
         return Spans(start[first], reach[np.append(first, np.True_)[1:]])
 
     def plus(self, more: "Spans") -> "tuple[Spans, Spans]":

@@ -232,14 +232,11 @@ class Derived:
     def _saves_before(self, until: int) -> tuple[int, int]:
         """Return how many saves began before a moment, those that overlap as one, and their last end."""
         count, reached = self.settled.saves
-        start, end, code = self._whole
-        is_save = (
-            (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= self.settled.at) & (start < until)
-        )
-        order = np.argsort(start[is_save], kind="stable")
-        start, end = start[is_save][order], end[is_save][order]
-        reach = np.maximum.accumulate(np.append(reached, np.maximum(start, end - 1)))
-        return count + int((start > reach[:-1]).sum()), int(reach[-1])
+        at, (start, end, code) = self.settled.at, self._whole
+        is_save = (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= at) & (start < until)
+        start, last = start[is_save], np.maximum(start, end - 1)[is_save]
+        apart = Spans(np.append(at, start), np.append(reached, last)).union()
+        return count + len(apart.start) - 1, int(apart.end[-1])
 
     def _edge(self, at: int, run: int) -> Facts:
         """Return the facts before a moment on which depends what those behind it mean."""

@@ -97,18 +97,16 @@ class Facts(NamedTuple):
         """How many they are."""
         return len(self.what)
 
-    def row(self, index: int) -> Row:
-        """Return one of them."""
-        return tuple(int(column[index]) for column in self)  # type: ignore[return-value]
-
     def merged(self, *more: "Facts") -> "Facts":
         """Return these and more."""
         new = joined(more)
         if len(more) > 1 or new.size > min(_FEW, self.size):
             return _in_order(joined([self, new]))
-        rows = [new.row(index) for index in range(new.size)]
-        at = [bisect_left(range(self.size), row, key=self.row) for row in rows]
-        made = Facts(*(np.insert(column, at, values) for column, values in zip(self, new, strict=True)))
+        found = [
+            bisect_left(range(self.size), row, key=lambda index: tuple(column[index] for column in self))
+            for row in zip(*new, strict=True)
+        ]
+        made = Facts(*(np.insert(column, found, values) for column, values in zip(self, new, strict=True)))
         return where(made, is_changed(*made))
 
 
@@ -134,9 +132,9 @@ def read(events: JobEvents, codes: Codes) -> Facts:
     for form, writer, steps in ((form, *item) for form, table in tables for item in table.items()):
         time, number = nanoseconds(steps.starts_s), np.array(steps.numbers, np.int64)
         end = np.maximum(time, nanoseconds(steps.ends_s)) if form == Form.STEP_COMPLETED else time
-        parts.append(rows(what(form), codes.of_writer(identity(writer)), time, number, end))
-    are_steps = [np.abs(each.number) < STEP_LIMIT for each in parts]
-    parts = [each if good.all() else where(each, good) for each, good in zip(parts, are_steps, strict=True)]
+        made = rows(what(form), codes.of_writer(identity(writer)), time, number, end)
+        are_steps = np.abs(number) < STEP_LIMIT
+        parts.append(made if are_steps.all() else where(made, are_steps))
     for (kind, name, writer), borders in events.borders.items():
         code, time = codes.of_interval(kind, name), nanoseconds(borders.starts_s)
         begins = np.array(borders.numbers, np.int64)

@@ -109,9 +109,7 @@ class Runs:
 
     def of(self, times: Longs) -> Longs:
         """Return in which run each of `times` lies."""
-        if not len(self.starts):
-            return np.zeros(len(times), np.int64)
-        return np.searchsorted(self.starts, times, side="right").astype(np.int64)
+        return np.searchsorted(self.starts, times, side="right")
 
     def at(self, time: int) -> int:
         """Return in which run a moment lies."""

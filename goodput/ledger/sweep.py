@@ -40,9 +40,10 @@ class Timeline:
         intervals, steps, attempts = claimed.intervals, claimed.steps, claimed.attempts
         wasted = attempts.are_wasted(steps.start, steps.number)
         self._productive = where(steps, ~wasted) if wasted.any() else steps
-        claims = {code: Spans() for code in np.flatnonzero(np.bincount(intervals.code)).tolist()}
-        for code in claims:
-            claims[code] = Spans(*where(intervals, intervals.code == code)[:2])
+        claims = {
+            code: Spans(*where(intervals, intervals.code == code)[:2])
+            for code in np.flatnonzero(np.bincount(intervals.code)).tolist()
+        }
         claims[codes[buckets.PRODUCTIVE]] = Spans(*self._productive[:2])
         claims[codes[buckets.WASTED_PROGRESS]] = Spans(*where(steps, wasted)[:2])
         claims = {code: each.clipped(*span).union() for code, each in claims.items()}
