@@ -8,17 +8,19 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import buckets
 from ..buckets import Codes
 from .attempts import Attempts
-from .claims import BucketClaims, Doubts, Flags, Longs, Spans, StepClaims, distinct, joined, where
-from .step_claims import HUNG
+from .claims import BucketClaims, Doubts, Longs, Spans, StepClaims, distinct, joined, where
+from .step_claims import HUNG, Doubles
 
 MILLIONTHS = 1_000_000
 _IN_DOUBT = -1
 """The code of what is left of doubts, until it is resolved: all claims are stronger."""
+
+_Curve = tuple[int, Doubles, Doubles]
+"""A moment, times since then, and how many steps were made until these."""
 
 
 class Claimed(NamedTuple):
@@ -49,7 +51,10 @@ class Timeline:
         claims = {code: each.clipped(*span).union() for code, each in claims.items()}
         aside = claims.pop(codes[buckets.ASYNC_LOADING], Spans())
         groups = _groups(claimed.doubts, attempts, span)
-        spent = self._painted(claims, groups, claimed.background, codes.weakest_first())
+        claims[_IN_DOUBT] = Spans(groups.start, groups.end)
+        weakest_first = (_IN_DOUBT, *codes.weakest_first())
+        ranked = [(code, claims[code]) for code in weakest_first if code in claims]
+        spent = _painted(ranked, claimed.background, span)
         pieces, self._of_doubts, self._at_once = _resolved(groups, spent.pop(_IN_DOUBT))
         for bucket, piece in pieces.items():
             spent[codes[bucket]] = joined([spent.get(codes[bucket], Spans()), piece]).union()
@@ -69,68 +74,57 @@ class Timeline:
 
         A share of one that ends later; where several ranks report steps at once, the mean of their rates.
         """
-        made = sum(each.between(self.begin, time) for each in self._made)
-        made += float(self._at_once.steps[self._at_once.end <= time].sum())
+        made = float(self._at_once.steps[self._at_once.end <= time].sum())
+        for origin, points, steps in self._curves:
+            early, late = np.interp([self.begin - origin, time - origin], points, steps)
+            made += float(late - early)
         made += time >= self.behind and bool((self._productive.start == self.behind).any())
         return round(made * MILLIONTHS)
 
     def forget_claims(self) -> None:
         """Keep only what is needed to look up the time before the last moment."""
-        if self._made:
+        if self._curves:
             self._productive = self._of_doubts = StepClaims()
 
     @cached_property
-    def _made(self) -> "tuple[_Made, _Made]":
-        return _Made(self._productive), _Made(self._of_doubts)
-
-    def _painted(
-        self,
-        claims: dict[int, Spans],
-        groups: Doubts,
-        background: tuple[Longs, Longs],
-        weakest_first: list[int],
-    ) -> dict[int, Spans]:
-        """Return the spans of each code: weaker claims are painted over by stronger ones."""
-        claims = {_IN_DOUBT: Spans(groups.start, groups.end).union(), **claims}
-        edges = [groups.start, groups.end, background[0], np.array([self.begin, self.behind])]
-        edges += [edge for each in claims.values() for edge in each]
-        points = distinct(np.clip(np.concatenate(edges), self.begin, self.behind))
-        start, end = points[:-1], points[1:]
-        winner = background[1][np.searchsorted(background[0], start, side="right") - 1]
-        for code in (_IN_DOUBT, *weakest_first):
-            if code in claims:
-                winner[_covered(points, claims[code])] = code
-        return {
-            code: Spans(start[winner == code], end[winner == code])
-            for code in (_IN_DOUBT, *np.flatnonzero(np.bincount(winner + 1)[1:]).tolist())
-        }
+    def _curves(self) -> "tuple[_Curve, _Curve]":
+        return _curve(self._productive), _curve(self._of_doubts)
 
 
-class _Made:
-    """How many steps were made until when: at each moment at the mean of the rates of those under way."""
-
-    def __init__(self, steps: StepClaims) -> None:
-        lasts = steps.end > steps.start
-        steps = steps if lasts.all() else where(steps, lasts)
-        if (steps.start[1:] >= steps.end[:-1]).all():
-            made = np.cumsum(steps.steps)
-            points = np.ravel(np.column_stack(steps[:2]))
-            values = np.ravel(np.column_stack([made - steps.steps, made]))
-        else:
-            points = distinct(np.concatenate(steps[:2]))
-            values = np.append(0.0, np.cumsum(_mean_rates(steps, points) * np.diff(points)))
-        self._origin = int(points[0]) if len(points) else 0
-        self._points, self._values = (points - self._origin).astype(np.float64), values.astype(np.float64)
-
-    def between(self, begin: int, behind: int) -> float:
-        """Return how many were made from one moment to another."""
-        if not len(self._points):
-            return 0.0
-        early, late = np.interp([begin - self._origin, behind - self._origin], self._points, self._values)
-        return float(late - early)
+def _painted(
+    weakest_first: list[tuple[int, Spans]], background: tuple[Longs, Longs], span: tuple[int, int]
+) -> dict[int, Spans]:
+    """Return the spans of each code: weaker claims, which are apart, are painted over by stronger ones."""
+    edges = [background[0], np.array(span), *(edge for _, each in weakest_first for edge in each)]
+    points = distinct(np.clip(np.concatenate(edges), *span))
+    start, end = points[:-1], points[1:]
+    winner = background[1][np.searchsorted(background[0], start, side="right") - 1]
+    for code, claims in weakest_first:
+        borders = np.zeros(len(points), np.int8)
+        borders[np.searchsorted(points, claims.start)] += 1
+        borders[np.searchsorted(points, claims.end)] -= 1
+        winner[np.cumsum(borders, dtype=np.int8)[:-1] > 0] = code
+    codes = (_IN_DOUBT, *np.flatnonzero(np.bincount(winner + 1)[1:]).tolist())
+    return {code: Spans(start[winner == code], end[winner == code]) for code in codes}
 
 
-def _mean_rates(steps: StepClaims, points: Longs) -> npt.NDArray[np.float64]:
+def _curve(steps: StepClaims) -> _Curve:
+    """Return how many steps were made until when: at each moment at the mean of the rates under way."""
+    lasts = steps.end > steps.start
+    steps = steps if lasts.all() else where(steps, lasts)
+    if not len(steps.start):
+        return 0, np.zeros(1), np.zeros(1)
+    if (steps.start[1:] >= steps.end[:-1]).all():
+        made = np.cumsum(steps.steps)
+        points = np.ravel(np.column_stack(steps[:2]))
+        values = np.ravel(np.column_stack([made - steps.steps, made]))
+    else:
+        points = distinct(np.concatenate(steps[:2]))
+        values = np.append(0.0, np.cumsum(_mean_rates(steps, points) * np.diff(points)))
+    return int(points[0]), (points - points[0]).astype(np.float64), values.astype(np.float64)
+
+
+def _mean_rates(steps: StepClaims, points: Longs) -> Doubles:
     """Return how many of the steps under way each of them makes in a nanosecond, from point to point."""
     rate = steps.steps / (steps.end - steps.start)
     opening, closing = (np.searchsorted(points, each) for each in steps[:2])
@@ -180,12 +174,3 @@ def _resolved(groups: Doubts, left: Spans) -> tuple[dict[str, Spans], StepClaims
         StepClaims(groups.start, groups.end, whole, groups.steps), (kept == 0) & (groups.wasted == 0)
     )
     return {bucket: where(each, each.end > each.start) for bucket, each in pieces.items()}, made, at_once
-
-
-def _covered(points: Longs, spans: Spans) -> Flags:
-    """Return which stretches between points lie in spans, which are apart."""
-    opening = np.zeros(len(points), np.int8)
-    opening[np.searchsorted(points, spans.start)] = 1
-    opening[np.searchsorted(points, spans.end)] = -1
-    covered: Flags = np.cumsum(opening, dtype=np.int8)[:-1] > 0
-    return covered
