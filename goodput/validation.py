@@ -10,15 +10,6 @@ import msgspec
 
 from . import events as ev
 
-_LASTING = (
-    ev.StepCompleted
-    | ev.OutputCompleted
-    | ev.FlushCompleted
-    | ev.RestartCompleted
-    | ev.Recovered
-    | ev.Interval
-)
-
 LARGEST_INTEGER = 2**53
 """Integers up to here survive JSON, whoever reads it."""
 LARGEST_S = 1e11
@@ -76,6 +67,6 @@ def defect_of_record(event: ev.GoodputEvent) -> str | None:
 
 def span(event: ev.GoodputEvent) -> tuple[float, float]:
     """Return when `event` began and ended (epoch seconds); the same time twice for what happened at once."""
-    if isinstance(event, _LASTING):
+    if hasattr(event, "start_s") and hasattr(event, "end_s"):
         return event.start_s, event.end_s
     return event.time_s, event.time_s

@@ -112,13 +112,6 @@ class Derived:
         """Return when the job ended; until it says so, the later of its last event and `now`."""
         return self.last if self.runs.is_over else max(self.last, now)
 
-    def spent(self, until: int) -> Longs:
-        """Return nanoseconds by code from the first event to `until`, which may lie ahead of all of them."""
-        row = self.timeline.until(min(until, self.last))
-        if until > self.last and not self.runs.is_over:
-            row[self._claimed.background[1][-1]] += until - self.last
-        return row
-
     def agrees(self, before: "Derived") -> bool:
         """Return whether what is settled still holds, with more facts than those `before`."""
         known = len(self.settled.most)

@@ -80,8 +80,8 @@ class LedgerHistory:
         """Return nanoseconds by code from the first event to `until`."""
         row: list[int] = []
         if until > self.derived.first:
-            chapter = next((each for each in self._older if until <= each.until), None)
-            row = (chapter.timeline.until(until) if chapter else self.derived.spent(until)).tolist()
+            chapter = next((each for each in self._older if until <= each.until), self.derived)
+            row = chapter.timeline.until(until).tolist()
         return row + [0] * (len(self._codes) - len(row))
 
     def steps_made(self, until: int) -> int:

@@ -24,13 +24,11 @@ def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> 
     for (kind, name, writer), each in columns:
         times_s, begins = (np.array(column) for column in each.columns)
         order = np.lexsort((begins, times_s))
-        times_s, begins = times_s[order], begins[order]
-        is_new = is_changed(times_s, begins)
-        times_s, begins = times_s[is_new], begins[is_new]
-        stream = np.zeros(len(begins), np.int64)
-        place = _plain(stream, times_s)
-        times_s, begins, stream = times_s[place], begins[place], stream[place]
-        ended_by = _ends_of(begins == 1, stream, np.searchsorted(runs_s, times_s, side="right"), place, REACH)
+        order = order[is_changed(times_s[order], begins[order])]
+        place = np.flatnonzero(_are_plain(np.zeros_like(order), times_s[order]))
+        times_s, begins = times_s[order[place]], begins[order[place]]
+        run = np.searchsorted(runs_s, times_s, side="right")
+        ended_by = _ends_of(begins == 1, np.zeros_like(place), run, place, REACH)
         for begin in np.flatnonzero(ended_by >= 0).tolist():
             start_s, end_s = float(times_s[begin]), float(times_s[ended_by[begin]])
             made.append(Interval(kind=kind, name=name, writer=writer, start_s=start_s, end_s=end_s))
@@ -51,7 +49,7 @@ def interval_claims(
     start and an end at the same time change nothing.
     """
     stream = _streams(borders)
-    place = _plain(stream, borders.time)
+    place = np.flatnonzero(_are_plain(stream, borders.time))
     time, number, code, stream, run = (
         each[place] for each in (borders.time, borders.number, borders.code, stream, run)
     )
@@ -72,11 +70,10 @@ def needed_borders(borders: Facts, in_run: Flags, reach: int) -> Flags:
     """Return which of early borders later ones may belong to: those near, and starts without an end."""
     stream = _streams(borders)
     needed = last_of_each(stream, reach + 2) & in_run
-    plain = _plain(stream, borders.time)
-    moment = np.ones(len(stream), np.bool_)
-    moment[plain] = False
-    needed[:-1] |= needed[1:] & moment[1:] & (borders.time[1:] == borders.time[:-1])
-    needed[plain[last_of_each(stream[plain], 1) & (borders.number[plain] & 1 == 1)]] = True
+    are_plain = _are_plain(stream, borders.time)
+    needed[:-1] |= needed[1:] & ~are_plain[1:] & (borders.time[1:] == borders.time[:-1])
+    plain = np.flatnonzero(are_plain)
+    needed[plain[is_last(stream[plain]) & (borders.number[plain] & 1 == 1)]] = True
     return needed
 
 
@@ -114,6 +111,6 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
     return found
 
 
-def _plain(stream: Longs, times: npt.NDArray[np.generic]) -> Longs:
-    """Return the indices but those of a start and an end at the same time: such a pair changes nothing."""
-    return np.flatnonzero(is_changed(stream, times) & is_last(stream, times))
+def _are_plain(stream: Longs, times: npt.NDArray[np.generic]) -> Flags:
+    """Return which are none of a start and an end at the same time: such a pair changes nothing."""
+    return is_changed(stream, times) & is_last(stream, times)

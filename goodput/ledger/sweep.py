@@ -13,6 +13,7 @@ from .. import buckets
 from ..buckets import Codes
 from .attempts import Attempts
 from .claims import BucketClaims, Doubts, Longs, Spans, StepClaims, distinct, joined, where
+from .launches import NEVER
 from .step_claims import HUNG, Doubles
 
 MILLIONTHS = 1_000_000
@@ -38,6 +39,7 @@ class Timeline:
 
     def __init__(self, claimed: Claimed, span: tuple[int, int], before: Longs, codes: Codes) -> None:
         self.begin, self.behind = span
+        self._ahead = claimed.background[1][-1]
         self._before = np.append(before, np.zeros(len(codes) - len(before), np.int64))
         intervals, steps, attempts = claimed.intervals, claimed.steps, claimed.attempts
         wasted = attempts.are_wasted(steps.start, steps.number)
@@ -62,8 +64,9 @@ class Timeline:
         self._spent = [(code, each, np.cumsum(each.end - each.start)) for code, each in spent.items()]
 
     def until(self, time: int) -> Longs:
-        """Return nanoseconds by code from the first moment of all to `time`."""
+        """Return nanoseconds by code from the first moment of all to `time`, also ahead of the span."""
         row: Longs = self._before.copy()
+        row[self._ahead] += max(0, time - self.behind)
         for code, (start, end), total in self._spent:
             if at := int(np.searchsorted(start, time)):
                 row[code] += total[at - 1] - max(0, int(end[at - 1]) - time)
@@ -140,10 +143,9 @@ def _groups(doubts: Doubts, attempts: Attempts, span: tuple[int, int]) -> Doubts
     start, end = (np.clip(each, *span) for each in (doubts.start, doubts.end))
     each = doubts._replace(start=start, end=end, wasted=wasted)
     each = where(each, end > start)
-    if len(each.start) < 2:  # noqa: PLR2004 - one overlaps with none
-        return each
     each = where(each, np.argsort(each.start, kind="stable"))
-    begins = np.flatnonzero(np.append(True, each.start[1:] >= np.maximum.accumulate(each.end)[:-1]))
+    reach = np.append(-NEVER, np.maximum.accumulate(each.end))[:-1]
+    begins = np.flatnonzero(each.start >= reach)
     greatest = Doubts(*(np.maximum.reduceat(column, begins) for column in each))
     return greatest._replace(start=each.start[begins], wasted=np.minimum.reduceat(each.wasted, begins))
 
