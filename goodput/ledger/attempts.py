@@ -4,21 +4,11 @@ An attempt begins with a run, with a restart, and where the numbers of steps go 
 to say so. A step is wasted if its number is not below the lowest number of any later attempt.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .claims import Flags, Longs, is_changed
 from .facts import Facts
 from .launches import NEVER
-
-
-class Rollbacks(NamedTuple):
-    """Runs, streams (twice the writer, and the table of steps) and times of steps that go back."""
-
-    run: Longs
-    stream: Longs
-    time: Longs
 
 
 class Attempts:
@@ -70,19 +60,21 @@ def nameless_rollbacks(number: Longs, run: Longs) -> Flags:
     return back
 
 
-def begins_within(backs: Rollbacks, known_run: int, known: tuple[Longs, Longs]) -> Longs:
-    """Return when attempts begin within runs, where streams go `back`, each in order of time.
+def begins_within(
+    run: Longs, stream: Longs, time: Longs, known_run: int, known: tuple[Longs, Longs]
+) -> Longs:
+    """Return when attempts begin within runs, where streams go back, each in order of time.
 
     The first time that any stream goes back within a run is the begin of the job's second attempt in that
     run, the second time that of the third, and so on. In `known_run` these streams went back so often before.
     """
     count = dict(zip(*(column.tolist() for column in known), strict=True))
     most = max(count.values(), default=0)
-    seen = {(known_run, stream): times for stream, times in count.items()}
+    seen = {(known_run, who): times for who, times in count.items()}
     found: dict[tuple[int, int], int] = {}
-    for run, stream, time in zip(*(column.tolist() for column in backs), strict=True):
-        nth = seen.get((run, stream), 0)
-        seen[run, stream] = nth + 1
-        if run != known_run or nth >= most:
-            found[run, nth] = min(time, found.get((run, nth), time))
+    for its, who, at in zip(run.tolist(), stream.tolist(), time.tolist(), strict=True):
+        nth = seen.get((its, who), 0)
+        seen[its, who] = nth + 1
+        if its != known_run or nth >= most:
+            found[its, nth] = min(at, found.get((its, nth), at))
     return np.array(list(found.values()), np.int64)

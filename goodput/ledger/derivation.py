@@ -11,10 +11,11 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .attempts import Attempts, Rollbacks, begins_within, named_rollbacks, nameless_rollbacks
+from .attempts import Attempts, begins_within, named_rollbacks, nameless_rollbacks
 from .claims import (
     NONE,
     BucketClaims,
+    Flags,
     Longs,
     Spans,
     StepClaims,
@@ -78,7 +79,8 @@ class Derived:
         is_new = is_changed(steps.what, steps.who, steps.time, steps.number)
         self._steps = steps if is_new.all() else where(steps, is_new)
         self._run_of_step = self.runs.of(self._steps.time)
-        self._backs, self._nameless = self._find_rollbacks()
+        backs = where(self._steps, self._go_back())
+        self._backs, self._nameless = where(backs, backs.time >= settled.at), where(backs, backs.who == 0)
         self.attempts = Attempts(self._attempt_begins(), settled.least, self._steps)
         self._infer()
         begin = max(settled.at, min(self.first, self.last))
@@ -151,20 +153,19 @@ class Derived:
         )
         return settled, self.facts.between(at, NEVER).merged(self._edge(at, run))
 
-    def _find_rollbacks(self) -> tuple[Rollbacks, Rollbacks]:
-        """Return the steps that go back behind what is settled, and all nameless ones that do."""
-        steps, run = self._steps, self._run_of_step
-        stream = _stream(steps)
-        back = named_rollbacks(stream, run, steps.number)
+    def _go_back(self) -> Flags:
+        """Return which steps go back within their run."""
+        number, run, stream = self._steps.number, self._run_of_step, _stream(self._steps)
+        back = named_rollbacks(stream, run, number)
         for nameless in (0, 1):
             its = stream == nameless
-            back[its] = nameless_rollbacks(steps.number[its], run[its])
-        backs = where(Rollbacks(run, stream, steps.time), back)
-        return where(backs, backs.time >= self.settled.at), where(backs, backs.stream <= 1)
+            back[its] = nameless_rollbacks(number[its], run[its])
+        return back
 
     def _attempt_begins(self) -> Longs:
-        known = self.facts.of(Form.WENT_BACK)
-        within = begins_within(self._backs, self._at_run, (known.who, known.number))
+        known, backs = self.facts.of(Form.WENT_BACK), self._backs
+        runs = self.runs.of(backs.time)
+        within = begins_within(runs, _stream(backs), backs.time, self._at_run, (known.who, known.number))
         begins = np.concatenate([self.runs.starts, self.facts.of(Form.RESTARTED).time, within])
         return np.append(self.settled.attempts, distinct(begins[begins >= self.settled.at]))
 
@@ -252,7 +253,7 @@ class Derived:
         first = np.array([self.runs.all[run].first_step])
         parts.append(rows(what(Form.STEPPED), 0, first[first < at]))
         known = self.facts.of(Form.WENT_BACK) if run == self._at_run else Facts()
-        backs = self._backs.stream[(self._backs.run == run) & (self._backs.time < at)]
+        backs = _stream(where(self._backs, (self._backs.time >= began) & (self._backs.time < at)))
         stream, place = np.unique(np.append(known.who, backs), return_inverse=True)
         count = np.zeros(len(stream), np.int64)
         np.add.at(count, place, np.append(known.number, np.ones_like(backs)))
