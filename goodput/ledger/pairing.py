@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..events import Interval
 from ..job_events import JobEvents
-from .claims import BucketClaims, Flags, Longs, is_changed, is_last, last_of_each
+from .claims import BucketClaims, Flags, Longs, is_changed, is_last, last_of_each, where
 from .facts import Facts
 from .launches import run_starts
 
@@ -50,20 +50,18 @@ def interval_claims(
     """
     stream = _streams(borders)
     place = np.flatnonzero(_are_plain(stream, borders.time))
-    time, number, code, stream, run = (
-        each[place] for each in (borders.time, borders.number, borders.code, stream, run)
-    )
-    begins = number & 1 == 1
+    borders, stream, run = where(borders, place), stream[place], run[place]
+    time, begins = borders.time, borders.number & 1 == 1
     ended_by = _ends_of(begins, stream, run, place, reach)
     start = np.flatnonzero(begins)
     end, is_open = time[ended_by[start]], ended_by[start] < 0
     if is_open.any():
         never = start[is_open]
-        writer = number[never] >> 1
+        writer = borders.number[never] >> 1
         until = np.maximum(time[never], last_words(writer, run[never]))
         until = np.where(is_last(stream, run)[never], until, np.append(time[1:], 0)[never])
         end[is_open] = np.minimum(until, next_step(writer, run[never], time[never]))
-    return BucketClaims(time[start], end, code[start]), is_open
+    return BucketClaims(time[start], end, borders.code[start]), is_open
 
 
 def needed_borders(borders: Facts, in_run: Flags, reach: int) -> Flags:

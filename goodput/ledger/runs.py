@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from .claims import NONE, Longs, is_changed, joined, where
+from .claims import NONE, Longs, is_changed, is_last, joined, where
 from .facts import NOBODY, Facts, Form
 from .launches import NEVER, launches
 
@@ -79,17 +79,8 @@ class Runs:
             np.minimum.at(first, run[at], each.time[at])
         self._words = self.spoken(facts, NEVER)
         np.maximum.at(last, self._words.run, self._words.time)
-        self.all = [
-            LedgerRun(*each)
-            for each in zip(
-                [-NEVER, *begins],
-                [set(), *(writers for _, writers in begun)],
-                [*begins, NEVER],
-                first.tolist(),
-                last.tolist(),
-                strict=True,
-            )
-        ]
+        rest = zip([*begins, NEVER], first.tolist(), last.tolist(), strict=True)
+        self.all = [LedgerRun(*run, *each) for run, each in zip([(-NEVER, set()), *begun], rest, strict=True)]
         for time in facts.of(Form.HALTED).time.tolist():
             self.all[bisect_right(begins, time)].is_halted = True
         marks = facts.of(Form.MARKED)
@@ -155,15 +146,11 @@ class Runs:
 
     def background(self) -> tuple[Longs, Longs]:
         """Return from when on the unclaimed time is what code: times and codes, oldest first."""
-        made: list[tuple[int, int]] = []
-        for at in range(len(self.all)):
-            for time, code in self._background_of(at):
-                if made and time <= made[-1][0]:
-                    made[-1] = made[-1][0], code
-                else:
-                    made.append((time, code))
-        times, codes = np.array(made, np.int64).T
-        return times, codes
+        rows = [row for at in range(len(self.all)) for row in self._background_of(at)]
+        times, codes = np.array(rows, np.int64).T
+        times = np.maximum.accumulate(times)
+        last = is_last(times)
+        return times[last], codes[last]
 
     def _background_of(self, at: int) -> Iterator[tuple[int, int]]:
         run, codes = self.all[at], self._codes
