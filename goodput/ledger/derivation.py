@@ -100,10 +100,17 @@ class Derived:
         """How many steps were made, each once."""
         return sum(each.length for each in self.settled.made.plus(self._made))
 
-    @property
-    def saves(self) -> int:
-        """How many saves have both ends: those that overlap, of several writers, are one."""
-        return self._saves_before(NEVER)[0]
+    def saves(self, until: int = NEVER) -> tuple[int, int]:
+        """Return how many saves with both ends began before a moment, and their last end.
+
+        Those that overlap, of several writers, are one.
+        """
+        count, reached = self.settled.saves
+        at, (start, end, code) = self.settled.at, self._whole
+        is_save = (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= at) & (start < until)
+        start, last = start[is_save], np.maximum(start, end - 1)[is_save]
+        apart = Spans(np.append(at, start), np.append(reached, last)).union()
+        return count + len(apart.start) - 1, int(apart.end[-1])
 
     @cached_property
     def skew(self) -> int:
@@ -149,7 +156,7 @@ class Derived:
             least=self.attempts.least[: len(attempts) + 1],
             most=self._most(at, len(attempts) + 1),
             made=joined(before.made.plus(where(self._made, self._steps.time < at))),
-            saves=self._saves_before(at),
+            saves=self.saves(at),
         )
         return settled, self.facts.between(at, NEVER).merged(self._edge(at, run))
 
@@ -222,15 +229,6 @@ class Derived:
             counts = ~self.attempts.are_wasted(time, number)
             np.maximum.at(most, self.attempts.of(time[counts]), number[counts])
         return most
-
-    def _saves_before(self, until: int) -> tuple[int, int]:
-        """Return how many saves began before a moment, those that overlap as one, and their last end."""
-        count, reached = self.settled.saves
-        at, (start, end, code) = self.settled.at, self._whole
-        is_save = (code == self._codes[buckets.CHECKPOINT_OTHER]) & (start >= at) & (start < until)
-        start, last = start[is_save], np.maximum(start, end - 1)[is_save]
-        apart = Spans(np.append(at, start), np.append(reached, last)).union()
-        return count + len(apart.start) - 1, int(apart.end[-1])
 
     def _edge(self, at: int, run: int) -> Facts:
         """Return the facts before a moment on which depends what those behind it mean."""

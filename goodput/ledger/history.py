@@ -136,6 +136,5 @@ class LedgerHistory:
             return []
         settled, tail = derived.settle(at)
         self.derived = self._derive(tail, settled)
-        derived.timeline.forget_claims()
         facts, size = derived.facts.between(-NEVER, at), derived.size - self.derived.size
         return [_Chapter(derived.settled, facts, derived.timeline, at, size)]

@@ -138,7 +138,7 @@ class Ledger:
             wall_s=(end_ns - derived.first) / NS,
             buckets=self._named(row),
             steps=derived.steps,
-            checkpoints=self._outputs.count if self._knows_scr else derived.saves,
+            checkpoints=self._outputs.count if self._knows_scr else derived.saves()[0],
             runs=len(derived.runs),
             recoveries=self._brought_back.count,
             node_failures=self._failures.count,

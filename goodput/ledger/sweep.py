@@ -44,6 +44,7 @@ class Timeline:
         intervals, steps, attempts = claimed.intervals, claimed.steps, claimed.attempts
         wasted = attempts.are_wasted(steps.start, steps.number)
         self._productive = where(steps, ~wasted) if wasted.any() else steps
+        self._begins_last = bool((self._productive.start == self.behind).any())
         claims = {
             code: Spans(*where(intervals, intervals.code == code)[:2])
             for code in np.flatnonzero(np.bincount(intervals.code)).tolist()
@@ -81,17 +82,14 @@ class Timeline:
         for origin, points, steps in self._curves:
             early, late = np.interp([self.begin - origin, time - origin], points, steps)
             made += float(late - early)
-        made += time >= self.behind and bool((self._productive.start == self.behind).any())
-        return round(made * MILLIONTHS)
-
-    def forget_claims(self) -> None:
-        """Keep only what is needed to look up the time before the last moment."""
-        if self._curves:
-            self._productive = self._of_doubts = StepClaims()
+        return round((made + (time >= self.behind and self._begins_last)) * MILLIONTHS)
 
     @cached_property
     def _curves(self) -> "tuple[_Curve, _Curve]":
-        return _curve(self._productive), _curve(self._of_doubts)
+        """How many steps were made until when; what they are made of is kept no longer."""
+        curves = _curve(self._productive), _curve(self._of_doubts)
+        self._productive = self._of_doubts = StepClaims()
+        return curves
 
 
 def _painted(
