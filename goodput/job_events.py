@@ -3,7 +3,6 @@
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import partial
 from operator import sub
 from typing import TYPE_CHECKING, Any
 
@@ -31,12 +30,14 @@ IntervalKey = tuple[str, str, str]
 class Moments:
     """When (epoch seconds) one writer recorded something of one kind, in the order of recording.
 
-    `numbers` are those of steps, or 1 where an interval begins and 0 where it ends. What does not last ends
-    as it starts.
+    `numbers` are those of steps, or 1 where an interval begins and 0 where it ends. A moment ends as it
+    starts.
     """
 
-    def __init__(self, *, lasts: bool = False) -> None:
-        times_s = [array("d") for _ in range(1 + lasts)]
+    _times = 1
+
+    def __init__(self) -> None:
+        times_s = [array("d") for _ in range(self._times)]
         self.starts_s, self.ends_s, self.numbers = times_s[0], times_s[-1], array("q")
         self.columns: tuple[array[Any], ...] = (*times_s, self.numbers)
 
@@ -46,12 +47,18 @@ class Moments:
             column.append(value)
 
 
+class Lasting(Moments):
+    """The same of what has ends of its own."""
+
+    _times = 2
+
+
 class JobEvents:
     """Events of one job in columns. Iterate over them in the order of their first times."""
 
     def __init__(self, events: Iterable[ev.GoodputEvent] = ()) -> None:
         self.step_starts: dict[str, Moments] = defaultdict(Moments)
-        self.whole_steps: dict[str, Moments] = defaultdict(partial(Moments, lasts=True))
+        self.whole_steps: dict[str, Lasting] = defaultdict(Lasting)
         self.borders: dict[IntervalKey, Moments] = defaultdict(Moments)
         self.others: list[ev.GoodputEvent] = []
         self.extend(events)
