@@ -20,8 +20,6 @@ _FITS = 1 << 63
 _LEAP = 1 << 19
 """Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
 _DATASET_BITS = 20
-_BEGINS = (ev.JobStarted, ev.RestartCompleted)
-_RESTORE = "checkpoint_restore"
 
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
@@ -168,14 +166,15 @@ def are_synthetic(events: JobEvents) -> bool:
         return any(dataset and numbers[:1] == [(dataset << _DATASET_BITS) + 1] for dataset in read)
     last: dict[str, int] = {}
     for event in events:
-        if isinstance(event, ev.StepCompleted):
-            if abs(event.step - last.get(event.writer, event.step)) >= _LEAP:
-                return True
-            last[event.writer] = event.step
-        elif isinstance(event, _BEGINS) or (
-            isinstance(event, (ev.Interval, ev.IntervalEnded)) and event.kind == _RESTORE
-        ):
-            last.clear()
+        match event:
+            case ev.StepCompleted():
+                if abs(event.step - last.get(event.writer, event.step)) >= _LEAP:
+                    return True
+                last[event.writer] = event.step
+            case ev.JobStarted() | ev.RestartCompleted():
+                last.clear()
+            case ev.Interval() | ev.IntervalEnded() if event.kind == "checkpoint_restore":
+                last.clear()
     return False
 
 

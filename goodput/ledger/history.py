@@ -66,10 +66,10 @@ class LedgerHistory:
             return
         self._settle()
         known = self.derived
-        at = known.settled.at
-        if new.time.min() > at or not self._older:
+        is_late = bool(self._older) and new.time.min() <= known.settled.at
+        if not is_late:
             self.derived = self._derive(known.facts.merged(new), known.settled)
-        if self._older and (self.derived is known or not self.derived.agrees(known)):
+        if is_late or (self._older and not self.derived.agrees(known)):
             first, *later = (*self._older, self.derived)
             known_facts = first.facts.merged(*(each.facts.between(each.settled.at, NEVER) for each in later))
             self.derived = self._derive(known_facts.merged(new), self._floor)
