@@ -158,7 +158,7 @@ class Derived:
             made=joined(before.made.plus(where(self._made, self._steps.time < at))),
             saves=self.saves(at),
         )
-        return settled, self.facts.between(at, NEVER).merged(self._edge(at, run))
+        return settled, self.facts.between(at, NEVER).merged(*self._edge(at, run))
 
     def _go_back(self) -> Flags:
         """Return which steps go back within their run."""
@@ -230,33 +230,31 @@ class Derived:
             np.maximum.at(most, self.attempts.of(time[counts]), number[counts])
         return most
 
-    def _edge(self, at: int, run: int) -> Facts:
+    def _edge(self, at: int, run: int) -> list[Facts]:
         """Return the facts before a moment on which depends what those behind it mean."""
-        facts, began = self.facts, self.runs.all[run].begin
-        early = where(facts, facts.time < at)
-        parts = [where(early, early.end > at)]
-        parts += [
-            early.of(form).between(began, at) for form in (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)
-        ]
+        early, began = where(self.facts, self.facts.time < at), self.runs.all[run].begin
+        in_run = (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)
+        steps = where(self._steps, (self._steps.time < at) & (self._run_of_step == run))
         kept = max(_NEIGHBOURS, last_steps(len(distinct(self._steps.who)), self._limits.skew))
-        here = where(self._steps, (self._steps.time < at) & (self._run_of_step == run))
-        parts.append(where(here, last_of_each(_stream(here), kept)))
         borders = early.of(Form.BORDER)
-        parts.append(
-            where(borders, needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach))
-        )
+        needed = needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach)
         words = self.runs.spoken(early, at)
-        is_own = words.run == run
-        parts.append(rows(what(Form.WORD), words.who[is_own], words.time[is_own]))
+        words = where(words, words.run == run)
         first = np.array([self.runs.all[run].first_step])
-        parts.append(rows(what(Form.STEPPED), 0, first[first < at]))
         known = self.facts.of(Form.WENT_BACK) if run == self._at_run else Facts()
-        backs = _stream(where(self._backs, (self._backs.time >= began) & (self._backs.time < at)))
+        backs = _stream(self._backs.between(began, at))
         stream, place = np.unique(np.append(known.who, backs), return_inverse=True)
         count = np.zeros(len(stream), np.int64)
         np.add.at(count, place, np.append(known.number, np.ones_like(backs)))
-        parts.append(rows(what(Form.WENT_BACK), stream, np.full(len(stream), at - 1), count))
-        return Facts().merged(*parts)
+        return [
+            where(early, early.end > at),
+            *(early.of(form).between(began, at) for form in in_run),
+            where(steps, last_of_each(_stream(steps), kept)),
+            where(borders, needed),
+            rows(what(Form.WORD), words.who, words.time),
+            rows(what(Form.STEPPED), 0, first[first < at]),
+            rows(what(Form.WENT_BACK), stream, np.full(len(stream), at - 1), count),
+        ]
 
 
 def _stream(steps: Facts) -> Longs:
