@@ -8,10 +8,9 @@ productive time than time.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, pairwise
-from math import inf, modf
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, pairwise, zip_longest
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -19,22 +18,32 @@ import msgspec
 from .. import events as ev
 from ..job_events import united
 from ..validation import span
-from .goodput_utils import BadputTimes, BadputType, SliceEfficiency
+from .goodput_utils import BadputTimes, BadputType, SliceEfficiency, compute_ideal_step_time
 
 Span: TypeAlias = tuple[float, float]
 
 _ROUNDING_S = 1e-5
 """Sums of up to millions of steps, each to the microsecond, may be so much too large."""
-_PAIRED = {"device_init": BadputType.TPU_INITIALIZATION, "training_prep": BadputType.TRAINING_PREP}
-_CHECKPOINTS = {
+
+BADPUT = {
+    "device_init": BadputType.TPU_INITIALIZATION,
+    "training_prep": BadputType.TRAINING_PREP,
+    "startup": BadputType.PROGRAM_STARTUP,
+    "data_loading": BadputType.DATA_LOADING_SYNC,
+    "data_loading_async": BadputType.DATA_LOADING_ASYNC,
     "checkpoint_save": BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
     "checkpoint_restore": BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
-}
-_ELASTIC = {
+    "wasted_progress": BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
+    "recovery": BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
+    "custom": BadputType.CUSTOM_BADPUT_EVENTS,
     "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
     "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
     "elastic_reinit": BadputType.ELASTIC_REINITIALIZATION,
+    "other": BadputType.OTHER,
 }
+"""The peer's type of each of our kinds of time."""
+_PAIRED = ("device_init", "training_prep")
+_CHECKPOINTS = ("checkpoint_save", "checkpoint_restore")
 
 
 class CompatError(ValueError):
@@ -64,19 +73,15 @@ class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
 
     def breakdown(self) -> BadputTimes:
         """Return badput as percent of the total; what takes the whole of it counts as 0, as it does there."""
-        percent: BadputTimes = {}
-        for badput in BadputType:
-            if badput.name.startswith("ELASTIC") and not self.elastic:
-                continue
-            spent_s = self.badput_s.get(badput, {} if badput is BadputType.CUSTOM_BADPUT_EVENTS else 0.0)
-            if isinstance(spent_s, dict):
-                percent[badput] = {name: self._percent(part_s) for name, part_s in spent_s.items()}
-            else:
-                percent[badput] = self._percent(spent_s)
-        return percent
-
-    def _percent(self, spent_s: float) -> float:
-        return spent_s / self.total_s * 100 if 0 < spent_s < self.total_s else 0.0
+        nothing: dict[BadputType, dict[str, float]] = {BadputType.CUSTOM_BADPUT_EVENTS: {}}
+        return {
+            badput: _each(
+                self.badput_s.get(badput, nothing.get(badput, 0.0)),
+                lambda spent_s: spent_s / self.total_s * 100 if 0 < spent_s < self.total_s else 0.0,
+            )
+            for badput in BadputType
+            if self.elastic or not badput.name.startswith("ELASTIC")
+        }
 
 
 class _Ended(NamedTuple):
@@ -88,24 +93,14 @@ class _Ended(NamedTuple):
     segment: int
 
 
-@dataclass
-class _Segment:
-    """When steps began whose numbers all differ, and where and after which start the work went on behind."""
-
-    steps: dict[int, float] = field(default_factory=dict)
-    closed_at: int | None = None
-    restarted_s: float = -inf
-
-    @property
-    def resumed_at(self) -> int:
-        return max(self.steps) if self.closed_at is None else self.closed_at
-
-
 class CompatEvents:
     """The events in their order: steps in segments, and intervals by kind as they end."""
 
     def __init__(self, events: Iterable[ev.GoodputEvent]) -> None:
-        self.segments: list[_Segment] = []
+        self.segments: list[dict[int, float]] = []
+        """When steps began whose numbers all differ; the first step of the next one was there before."""
+        self.restarts_s: list[float] = []
+        """The newest start of the job when each segment but the last one ended."""
         self.intervals: defaultdict[str, list[_Ended]] = defaultdict(list)
         self.slices: list[ev.SlicesObserved] = []
         self.job_start_s: float | None = None
@@ -118,11 +113,11 @@ class CompatEvents:
     @property
     def steps(self) -> int:
         """How many steps there are, those that were computed again included."""
-        return sum(len(segment.steps) for segment in self.segments)
+        return sum(map(len, self.segments))
 
     def step_times(self) -> dict[int, float]:
         """Return how long each step took: until the next one, if that has the next number."""
-        begun = chain.from_iterable(segment.steps.items() for segment in self.segments)
+        begun = chain.from_iterable(steps.items() for steps in self.segments)
         return {
             step: next_s - start_s
             for (step, start_s), (following, next_s) in pairwise(begun)
@@ -136,7 +131,8 @@ class CompatEvents:
                 "no start of the job among the events: record_job_start_time was not called, or the log or"
                 " the job name is another one"
             )
-        return _whole_us(now if self.job_end_s is None else self.job_end_s) - _whole_us(self.job_start_s)
+        end_s = now if self.job_end_s is None else self.job_end_s
+        return round(end_s, 6) - round(self.job_start_s, 6)  # the peer's times are whole microseconds
 
     def _take(self, event: ev.GoodputEvent) -> None:
         match event:
@@ -162,11 +158,12 @@ class CompatEvents:
                 self.slices.append(event)
 
     def _step(self, step: int, start_s: float) -> None:
-        if not self.segments or step in self.segments[-1].steps:  # a disruption
-            if self.segments:
-                self.segments[-1].closed_at, self.segments[-1].restarted_s = step, self._newest_start_s
-            self.segments.append(_Segment())
-        self.segments[-1].steps[step] = start_s
+        if self.segments and step in self.segments[-1]:  # a disruption
+            self.restarts_s.append(self._newest_start_s)
+            self.segments.append({})
+        elif not self.segments:
+            self.segments.append({})
+        self.segments[-1][step] = start_s
 
     def _interval(self, kind: str, start_s: float, end_s: float, name: str = "") -> None:
         segment = max(0, len(self.segments) - 1)
@@ -198,7 +195,7 @@ def compat_window(
     first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
     if first_s >= last_s:
         raise CompatError("the window's first event is not before its last one: no time to account for")
-    total_s = _whole_us(last_s) - _whole_us(first_s)
+    total_s = round(last_s, 6) - round(first_s, 6)
     return _checked(_Sums(CompatEvents(inside)).account(total_s, elastic=elastic))
 
 
@@ -216,12 +213,10 @@ def account_without(
 
 def step_deviations(told: CompatEvents, ideal_s: float | None = None) -> tuple[float, dict[int, float]]:
     """Return the ideal step time, and how far each step is from it. Raises CompatError without any."""
-    from ..steps.table import peers_ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-
     took_s = told.step_times()
     if not took_s:
         raise CompatError("no step times: no step was followed by the one with the next number")
-    ideal = peers_ideal_s(list(took_s.values())) if ideal_s is None else ideal_s
+    ideal = compute_ideal_step_time([*took_s.values()]) if ideal_s is None else ideal_s
     if not ideal:
         raise CompatError(
             "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
@@ -249,41 +244,58 @@ class _Sums:
 
     def __init__(self, told: CompatEvents, left_out: Sequence[Span] | None = None) -> None:
         self._told, self._left_out, self._is_whole = told, left_out or (), left_out is None
-        self._badput_s: BadputTimes = {}
+        self._spent_s: defaultdict[str, float] = defaultdict(float)
         self._productive_s = self.excluded_s = 0.0
         self._max_step = 0
         self.took_s: dict[int, float] = {}
         """What the steps that count took, the first one of a segment without its startup."""
         customs = sorted(each for each in told.intervals["custom"] if each.start_s < each.end_s)
         self._customs_s = {} if self._is_whole else {each.name: 0.0 for each in customs}
-        for segment in told.segments:
-            last_s = next(reversed(segment.steps.values()))
-            if last_s < segment.restarted_s:
-                rest_s = self._rest_s(last_s, segment.restarted_s)
-                self._add(BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, rest_s)
+        for steps, then, restart_s in zip_longest(told.segments, told.segments[1:], told.restarts_s):
+            last_s = next(reversed(steps.values()))
+            if restart_s is not None and last_s < restart_s:
+                self._spent_s["recovery"] += self._rest_s(last_s, restart_s)
             if self._is_whole:
                 self._max_step = 0
-            if segment.resumed_at or not self._is_whole:  # before work that goes on at step 0 nothing counts
-                self._take_steps(segment, customs)
+            resumed_at = next(iter(then or [max(steps)]))
+            if resumed_at or not self._is_whole:  # before work that goes on at step 0 nothing counts
+                self._take_steps(steps, resumed_at, customs)
         if told.segments and told.job_end_s is not None:  # then the last step counts, too
-            steps = told.segments[-1].steps
+            steps = told.segments[-1]
             self._max_step = max(steps)
             self._productive_s += self._rest_s(steps[self._max_step], told.job_end_s)
         self._take_loads()
-        self._take_intervals()
+        for kind in _PAIRED:
+            self._spent_s[kind] += sum((self._rest_s(*each[:2]) for each in told.intervals[kind]), 0.0)
+        if self._is_whole:
+            for kind in _CHECKPOINTS:
+                self._spent_s[kind] += _mean_by_name(told.intervals[kind])
+            if told.segments:  # saves are within steps
+                self._productive_s -= self._spent_s["checkpoint_save"]
 
     def account(self, total_s: float, *, elastic: bool) -> CompatAccount:
-        """Return the account of a job that took so long."""
-        segments = self._told.segments
-        badput_s = {badput: self._badput_s[badput] for badput in BadputType if badput in self._badput_s}
+        """Return the account of a job that took so long; less than nothing or more than all counts as 0."""
+        spent_s: dict[str, float | dict[str, float]] = {**self._spent_s}
+        if "startup" in spent_s:  # there are steps that count
+            spent_s["custom"] = self._customs_s
         if elastic and self._is_whole:
-            badput_s |= _elastic_s(self._told)
+            spent_s |= _elastic_s(self._told)
+        badput_s = {
+            badput: _each(spent_s[kind], lambda each_s: each_s if 0 <= each_s <= total_s else 0.0)
+            for kind, badput in BADPUT.items()
+            if kind in spent_s
+        }
+        known_s = sum(
+            sum_s(each_s) for badput, each_s in badput_s.items() if badput != BadputType.DATA_LOADING_ASYNC
+        )
+        badput_s[BadputType.OTHER] = max(0.0, total_s - self._productive_s - known_s)
+        segments = self._told.segments
         return CompatAccount(
             total_s=total_s,
             productive_s=self._productive_s,
-            badput_s=_completed(badput_s, self._productive_s, total_s),
+            badput_s=badput_s,
             max_productive_step=self._max_step,
-            last_step=segments[-1].resumed_at if segments else 0,
+            last_step=max(segments[-1]) if segments else 0,
             disruptions=max(0, len(segments) - 1),
             elastic=elastic,
             excluded_s=self.excluded_s,
@@ -297,25 +309,31 @@ class _Sums:
         self.excluded_s += excluded_s
         return max(0.0, end_s - start_s - excluded_s)
 
-    def _add(self, badput: BadputType, spent_s: float) -> None:
-        known_s = self._badput_s.get(badput, 0.0)
-        self._badput_s[badput] = spent_s + (0.0 if isinstance(known_s, dict) else known_s)
+    def _take_steps(self, steps: dict[int, float], resumed_at: int, customs: Sequence[_Ended]) -> None:
+        """Count a segment's steps: what was for nothing, custom events within, and the program's start.
 
-    def _take_steps(self, segment: _Segment, customs: Sequence[_Ended]) -> None:
-        """Count a segment's steps, what of them was for nothing, and the custom events in them."""
-        wasted_s, resumed_at, took_s = 0.0, segment.resumed_at, dict[int, float]()
-        for (step, start_s), (following, end_s) in pairwise(segment.steps.items()):
+        The start is the excess of the first step over the mean of the others.
+        """
+        wasted_s = all_s = startup_s = 0.0
+        took_s: dict[int, float] = {}
+        for (step, start_s), (following, end_s) in pairwise(steps.items()):
             lasted_s = self._rest_s(start_s, end_s)
             if following > resumed_at:
                 wasted_s += lasted_s
             elif following == step + 1:
                 held_s = self._take_customs(start_s, end_s, customs) if customs else 0.0
                 took_s[step] = max(0.0, lasted_s - held_s)
-        self._add(BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
-        if took_s:
-            self._badput_s[BadputType.CUSTOM_BADPUT_EVENTS] = self._customs_s
-            self._take_startup(min(segment.steps), took_s)
-        self._max_step = max(self._max_step, next(reversed(took_s), 0))
+                all_s += took_s[step]
+        self._spent_s["wasted_progress"] += wasted_s
+        if not took_s:
+            return
+        if (first := min(steps)) in took_s and len(took_s) > 1:
+            startup_s = max(0.0, took_s[first] - (all_s - took_s[first]) / (len(took_s) - 1))
+            took_s[first] -= startup_s
+        self._spent_s["startup"] += startup_s
+        self._productive_s += all_s - startup_s
+        self._max_step = max(self._max_step, next(reversed(took_s)))
+        self.took_s |= took_s
 
     def _take_customs(self, start_s: float, end_s: float, customs: Sequence[_Ended]) -> float:
         """Count what a step holds of custom events: of a whole job only those that lie wholly inside."""
@@ -328,91 +346,46 @@ class _Sums:
                 held_s += inside_s
         return held_s
 
-    def _take_startup(self, lowest: int, took_s: dict[int, float]) -> None:
-        """Take the program's start off a segment's first step: its excess over the mean of the others."""
-        all_s = startup_s = 0.0
-        for each_s in took_s.values():
-            all_s += each_s
-        others = len(took_s) - (lowest in took_s)
-        if lowest in took_s and others:
-            startup_s = max(0.0, took_s[lowest] - (all_s - took_s[lowest]) / others)
-            took_s[lowest] -= startup_s
-        self._add(BadputType.PROGRAM_STARTUP, startup_s)
-        self._productive_s += all_s - startup_s
-        self.took_s |= took_s
-
     def _take_loads(self) -> None:
         """Count loads: the first after a start or disruption is synchronous, and the last before its step."""
-        loads = self._told.intervals["data_loading"]
-        if not loads:
-            return
-        all_s = sync_s = 0.0
-        last = len(self._told.segments) - 1
-        following = [*(each.segment for each in loads[1:]), None]
-        before = -1
-        for load, then in zip(loads, following, strict=True):
+        loads, last = self._told.intervals["data_loading"], len(self._told.segments) - 1
+        asynchronous_s, before = 0.0, -1
+        for load, then in zip_longest(loads, loads[1:]):
             rest_s = self._rest_s(load.start_s, load.end_s)
-            all_s += rest_s
-            sync_s += rest_s * (load.segment != before)
-            sync_s += rest_s * (load.segment != then and load.segment < last and self._is_whole)
+            is_last = (
+                load.segment < last and (then is None or then.segment != load.segment) and self._is_whole
+            )
+            times = (load.segment != before) + is_last
+            self._spent_s["data_loading"] += rest_s * times
+            asynchronous_s += rest_s * (1 - times)
             before = load.segment
-        self._add(BadputType.DATA_LOADING_SYNC, sync_s)
-        self._add(BadputType.DATA_LOADING_ASYNC, all_s - sync_s)
-
-    def _take_intervals(self) -> None:
-        """Count initialisation and preparation, loads beside the steps, and checkpoints."""
-        intervals = self._told.intervals
-        for kind, badput in _PAIRED.items():
-            self._add(badput, sum((self._rest_s(*each[:2]) for each in intervals[kind]), 0.0))
-        beside_s = _lengths_s(intervals["data_loading_async"]) if self._is_whole else 0.0
-        self._add(BadputType.DATA_LOADING_ASYNC, beside_s)
         if self._is_whole:
-            for kind, badput in _CHECKPOINTS.items():
-                self._add(badput, _mean_by_name(intervals[kind]))
-            if self._told.segments:  # saves are within steps
-                self._productive_s -= _mean_by_name(intervals["checkpoint_save"])
+            beside = self._told.intervals["data_loading_async"]
+            asynchronous_s += sum(each.end_s - each.start_s for each in beside)
+        self._spent_s["data_loading_async"] = asynchronous_s
 
 
-def _elastic_s(told: CompatEvents) -> BadputTimes:
+def _elastic_s(told: CompatEvents) -> dict[str, float]:
     """Return waits and re-initialisations, and what has no such in it anew: nothing is counted twice."""
-    found: BadputTimes = {}
-    for kind, badput in _ELASTIC.items():
-        if lasting := [each for each in told.intervals[kind] if each.start_s < each.end_s]:
-            found[badput] = _lengths_s(lasting)
-    again = [each[:2] for each in told.intervals["elastic_reinit"] if each.start_s < each.end_s]
-    for kind, badput in _PAIRED.items():
+    lasting = {
+        kind: [each for each in told.intervals[kind] if each.start_s < each.end_s]
+        for kind in ("elastic_scale_up", "elastic_slice_down", "elastic_reinit")
+    }
+    found = {kind: _lengths_s(intervals) for kind, intervals in lasting.items() if intervals}
+    again = [each[:2] for each in lasting["elastic_reinit"]]
+    for kind in _PAIRED:
         overlap_s = sum(_overlap_s(each.start_s, each.end_s, again) for each in told.intervals[kind])
         if overlap_s > 0:
-            found[badput] = max(0.0, _lengths_s(told.intervals[kind]) - overlap_s)
+            found[kind] = max(0.0, _lengths_s(told.intervals[kind]) - overlap_s)
     return found
 
 
 def _mean_by_name(checkpoints: Iterable[_Ended]) -> float:
     """Sum over checkpoints, to the microsecond; what several writers say of the same one is averaged."""
-    durations_s: dict[str, list[float]] = {}
+    durations_s: defaultdict[str, list[float]] = defaultdict(list)
     for each in checkpoints:
-        durations_s.setdefault(each.name or f"#{len(durations_s)}", []).append(
-            round(each.end_s - each.start_s, 6)
-        )
+        durations_s[each.name or f"#{len(durations_s)}"].append(round(each.end_s - each.start_s, 6))
     return sum((sum(told_s) / len(told_s) for told_s in durations_s.values()), 0.0)
-
-
-def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> BadputTimes:
-    """Return badput with what is below 0 or above the total as 0, and what is left of the total as OTHER."""
-    possible: BadputTimes = {}
-    known_s = 0.0
-    for badput, spent_s in badput_s.items():
-        parts_s = spent_s if isinstance(spent_s, dict) else {"": spent_s}
-        parts_s = {name: part_s if 0 <= part_s <= total_s else 0.0 for name, part_s in parts_s.items()}
-        possible[badput] = parts_s if isinstance(spent_s, dict) else parts_s[""]
-        known_s += 0.0 if badput is BadputType.DATA_LOADING_ASYNC else sum(parts_s.values())
-    return {**possible, BadputType.OTHER: max(0.0, total_s - productive_s - known_s)}
-
-
-def _whole_us(time_s: float) -> float:
-    """Return the time as a datetime would have it."""
-    fraction_s, whole_s = modf(time_s)
-    return (int(whole_s) * 1_000_000 + round(fraction_s * 1e6)) / 1_000_000
 
 
 def _checked(account: CompatAccount) -> CompatAccount:
@@ -428,6 +401,16 @@ def _checked(account: CompatAccount) -> CompatAccount:
     elif productive_s - total_s < _ROUNDING_S:
         why = "no more than a rounding error, but that is an error there, too"
     raise CompatError(f"{productive_s!r} s of productive time in {total_s!r} s: {why}")
+
+
+def sum_s(spent_s: float | dict[str, float]) -> float:
+    """Return the seconds of a type of badput, of all its parts if it has such."""
+    return sum(spent_s.values()) if isinstance(spent_s, dict) else spent_s
+
+
+def _each(spent_s: float | dict[str, float], of: Callable[[float], float]) -> float | dict[str, float]:
+    """Return `of` the seconds of a type of badput, or of each of its parts."""
+    return {name: of(each) for name, each in spent_s.items()} if isinstance(spent_s, dict) else of(spent_s)
 
 
 def _lengths_s(intervals: Iterable[_Ended]) -> float:
