@@ -248,7 +248,6 @@ class GoodputCalculator:
         for start_s, end_s in spans:
             if start_s >= end_s:
                 tell(f"an exclusion from {start_s} to {end_s} is left out: it does not end after its start")
-        spans = [each for each in spans if each[0] < each[1]]
         account, took_s = account_without(told, spans, self.now_s(), elastic=self._elastic)
         if not account.total_s:
             return 0.0, {}, account.max_productive_step, account.excluded_s

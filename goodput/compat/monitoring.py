@@ -8,9 +8,10 @@ import datetime as dt
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial, partialmethod
+from functools import partialmethod
+from queue import Empty, SimpleQueue
 from typing import Any, ClassVar
 
 from ..log.tensorboard import TensorBoard
@@ -28,24 +29,73 @@ _ROLLING = "rolling window uploader"
 
 
 class _Scalars:
-    """Writes what a calculator finds, one upload after the other.
+    """Writes what a calculator finds now and then, each kind by its own thread, one upload after the other.
 
-    A write raises ValueError if there is nothing to write yet.
+    A failure is reported, once while it stays the same, and ends nothing. No process waits for the threads.
+    All stops together wait `patience_s` at most (None: as long as it takes), and anew after a start.
     """
 
     with_badput = with_slices = False
     ideal_step_time_s: float | None = None
+    windows_s: Sequence[int] = ()
 
-    def __init__(self, calculator: GoodputCalculator, board: TensorBoard) -> None:
+    def __init__(self, calculator: GoodputCalculator, board: TensorBoard, patience_s: float | None) -> None:
         self._calculator, self._board, self._turn = calculator, board, threading.Lock()
+        self._patience_s = self._left_s = patience_s
         self._told = 0
+        self._threads: dict[str, tuple[threading.Thread, SimpleQueue[bool]]] = {}
 
-    def upload(self, write: "Callable[[_Scalars], None]") -> None:
-        with self._turn:
-            write(self)
-            self._board.flush()
+    def is_running(self, name: str) -> bool:
+        return name in self._threads and self._threads[name][0].is_alive()
 
-    def goodput(self) -> None:
+    def start(self, name: str, interval_s: float | None) -> None:
+        """Begin to upload every so many seconds, or (None) only when it is stopped."""
+        if interval_s is not None:
+            self._left_s = self._patience_s
+        orders: SimpleQueue[bool] = SimpleQueue()
+        work = (name, interval_s, orders)
+        thread = threading.Thread(target=self._run, args=work, name="goodput monitor", daemon=True)
+        self._threads[name] = thread, orders
+        thread.start()
+
+    def stop(self, name: str, *, once_more: bool) -> None:
+        """Have it end, and wait for that as long as is left; say if that is not enough."""
+        if not self.is_running(name):  # as in a forked child
+            return
+        (thread, orders), began_s = self._threads.pop(name), time.monotonic()
+        if once_more:
+            orders.put(True)
+        orders.put(False)
+        if thread is threading.current_thread():  # a finalizer may come at any time
+            return
+        thread.join(self._left_s)
+        if thread.is_alive():
+            tell(f"{name}: the last update is not done in time and is given up")
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+
+    def stop_all(self, *, once_more: bool) -> None:
+        for name in list(self._threads):
+            self.stop(name, once_more=once_more)
+
+    def _run(self, name: str, interval_s: float | None, orders: "SimpleQueue[bool]") -> None:
+        """Upload when ordered (True), and every so many seconds, until the order to end (False)."""
+        write = {_GOODPUT: self._goodput, _DEVIATION: self._deviations, _ROLLING: self._rolling}[name]
+        failure = ""
+        while True:
+            with suppress(Empty):
+                if not orders.get(timeout=interval_s):
+                    return
+            try:
+                with self._turn:
+                    write()
+                    self._board.flush()
+            except Exception as error:  # noqa: BLE001  monitoring never ends a job
+                if (text := f"{name}: {error}") != failure:
+                    tell(text)
+                failure = text
+
+    def _goodput(self) -> None:
         """Add goodput of the job so far, its badput by type, and the slices of an elastic one."""
         account = self._calculator.account()
         self._add_goodput("goodput/goodput", "badput" if self.with_badput else "", account, "goodput")
@@ -53,15 +103,15 @@ class _Scalars:
             for name, share in dict[str, float](**self._calculator.efficiency(account.total_s)).items():
                 self._board.add_scalar(f"elastic/{name}", share, account.max_productive_step)
 
-    def rolling(self, windows_s: Sequence[int]) -> None:
+    def _rolling(self) -> None:
         """Add goodput and badput of the last so many seconds; nothing where nothing happened."""
         now_s = self._calculator.now_s()
-        for window_s in windows_s:
+        for window_s in self.windows_s:
             with suppress(CompatError):
                 account = self._calculator.window(now_s - window_s, now_s)
                 self._add_goodput(f"rolling_goodput/{window_s}s", f"rolling_badput/{window_s}s", account)
 
-    def deviations(self) -> None:
+    def _deviations(self) -> None:
         """Add how far each step is from the ideal one, those that were not written yet."""
         found_s = self._calculator.get_step_deviation(self.ideal_step_time_s)
         for step, deviation_s in list(found_s.items())[self._told :]:
@@ -74,75 +124,11 @@ class _Scalars:
         add, step = self._board.add_scalar, account.max_productive_step
         add(tag, account.goodput_percent, step, display_name=title)
         for badput, percent in account.breakdown().items() if badput_tag else ():
-            name = badput.name.lower()
-            if not isinstance(percent, dict):
-                add(f"{badput_tag}/{name}", percent, step, display_name=name)
-                continue
-            for part, part_percent in percent.items():
-                add(f"{badput_tag}/{name}/{part.lower()}", part_percent, step, display_name=part.lower())
-
-
-class _Uploader(threading.Thread):
-    """Does `work` every `interval_s` seconds until it is `ended`, and then `once_more`, if that is wanted.
-
-    A failure is reported, once while it stays the same, and ends nothing. No process waits for the thread.
-    """
-
-    def __init__(self, label: str, work: Callable[[], None], interval_s: float) -> None:
-        super().__init__(name="goodput monitor", daemon=True)
-        self._label, self._work, self._interval_s = label, work, interval_s
-        self.ended, self.once_more = threading.Event(), False
-        self._failure = ""
-
-    def run(self) -> None:
-        while not self.ended.wait(self._interval_s):
-            self._upload()
-        if self.once_more:
-            self._upload()
-
-    def _upload(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001  monitoring never ends a job
-            if (text := f"{self._label}: {error}") != self._failure:
-                tell(text)
-            self._failure = text
-
-
-class _Uploaders:
-    """The uploads that run. All stops together wait `patience_s` at most, and anew after a start."""
-
-    def __init__(self, patience_s: float | None) -> None:
-        self._patience_s = self._left_s = patience_s
-        self._uploaders: dict[str, _Uploader] = {}
-
-    def is_running(self, name: str) -> bool:
-        return name in self._uploaders and self._uploaders[name].is_alive()
-
-    def start(self, name: str, work: Callable[[], None], interval_s: float) -> None:
-        if interval_s < threading.TIMEOUT_MAX:
-            self._left_s = self._patience_s
-        self._uploaders[name] = _Uploader(name, work, interval_s)
-        self._uploaders[name].start()
-
-    def stop(self, name: str, *, once_more: bool) -> None:
-        """Have it end; wait for that as long as is left (None: as long as it takes), and say if not."""
-        if not self.is_running(name):  # as in a forked child
-            return
-        uploader, began_s = self._uploaders.pop(name), time.monotonic()
-        uploader.once_more = once_more
-        uploader.ended.set()
-        if uploader is threading.current_thread():  # a finalizer may come at any time
-            return
-        uploader.join(self._left_s)
-        if uploader.is_alive():
-            tell(f"{name}: the last update is not done in time and is given up")
-        if self._left_s is not None:
-            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
-
-    def stop_all(self, *, once_more: bool) -> None:
-        for name in list(self._uploaders):
-            self.stop(name, once_more=once_more)
+            parts = percent if isinstance(percent, dict) else {"": percent}
+            for part, part_percent in parts.items():
+                name = "/".join(filter(None, (badput.name, part))).lower()
+                title = part.lower() or name
+                add(f"{badput_tag}/{name}", part_percent, step, display_name=title)
 
 
 class GoodputMonitor:
@@ -180,8 +166,6 @@ class GoodputMonitor:
         self._with_deviation = include_step_deviation
         self._once_more = not skip_final_flush
         self._scalars: _Scalars | None = None
-        self._uploaders = _Uploaders(final_flush_timeout_seconds)
-        self._writes: dict[str, Callable[[_Scalars], None]] = {}
         if not monitoring_enabled:
             return
         options = gcp_options or GCPOptions()
@@ -191,12 +175,11 @@ class GoodputMonitor:
             return
         retention = max_logs_retention_period
         calculator = self._calculates(job_name, logger_name, max_logs_retention_period=retention)
-        self._scalars = _Scalars(calculator, board)
+        self._scalars = _Scalars(calculator, board, final_flush_timeout_seconds)
         self._scalars.with_badput = include_badput_breakdown
         self._scalars.ideal_step_time_s = configured_ideal_step_time
-        self._writes = {_GOODPUT: _Scalars.goodput, _DEVIATION: _Scalars.deviations}
         # nothing that it runs knows the monitor, or that would never be collected and stopped
-        weakref.finalize(self, self._uploaders.stop_all, once_more=self._once_more)
+        weakref.finalize(self, self._scalars.stop_all, once_more=self._once_more)
 
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
@@ -209,24 +192,26 @@ class GoodputMonitor:
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: list[int]) -> None:
         """Write goodput and badput of the last so many seconds, for each of these windows."""
-        # without a start there are no windows to write
-        self._writes[_ROLLING] = partial(_Scalars.rolling, windows_s=tuple(rolling_windows_seconds))
+        if self._scalars is not None:  # without a start there are no windows to write
+            self._scalars.windows_s = tuple(rolling_windows_seconds)
         self._start(_ROLLING, self._upload_interval_s)
 
     def _start(self, name: str, interval_s: float) -> None:
         if self._scalars is None:
             return
-        if self._uploaders.is_running(name):
+        if self._scalars.is_running(name):
             tell(f"the {name} runs already")
         else:
-            self._uploaders.start(name, partial(self._scalars.upload, self._writes[name]), interval_s)
+            self._scalars.start(name, interval_s)
 
     def _stop(self, name: str, skip_final_flush: bool | None = None) -> None:
         """Write it a last time and stop."""
+        if self._scalars is None:
+            return
         once_more = self._once_more if skip_final_flush is None else not skip_final_flush
-        if once_more and name in self._writes and not self._uploaders.is_running(name):
-            self._start(name, threading.TIMEOUT_MAX)
-        self._uploaders.stop(name, once_more=once_more)
+        if once_more and not self._scalars.is_running(name):
+            self._scalars.start(name, None)
+        self._scalars.stop(name, once_more=once_more)
 
     stop_goodput_uploader = partialmethod(_stop, _GOODPUT)
     stop_step_deviation_uploader = partialmethod(_stop, _DEVIATION)

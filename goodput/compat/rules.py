@@ -100,7 +100,7 @@ class CompatEvents:
         self.segments: list[dict[int, float]] = []
         """When steps began whose numbers all differ; the first step of the next one was there before."""
         self.restarts_s: list[float] = []
-        """The newest start of the job when each segment but the last one ended."""
+        """The newest start of the job when each of them began."""
         self.intervals: defaultdict[str, list[_Ended]] = defaultdict(list)
         self.slices: list[ev.SlicesObserved] = []
         self.job_start_s: float | None = None
@@ -158,11 +158,9 @@ class CompatEvents:
                 self.slices.append(event)
 
     def _step(self, step: int, start_s: float) -> None:
-        if self.segments and step in self.segments[-1]:  # a disruption
+        if not self.segments or step in self.segments[-1]:  # a disruption
+            self.segments.append({})
             self.restarts_s.append(self._newest_start_s)
-            self.segments.append({})
-        elif not self.segments:
-            self.segments.append({})
         self.segments[-1][step] = start_s
 
     def _interval(self, kind: str, start_s: float, end_s: float, name: str = "") -> None:
@@ -251,7 +249,7 @@ class _Sums:
         """What the steps that count took, the first one of a segment without its startup."""
         customs = sorted(each for each in told.intervals["custom"] if each.start_s < each.end_s)
         self._customs_s = {} if self._is_whole else {each.name: 0.0 for each in customs}
-        for steps, then, restart_s in zip_longest(told.segments, told.segments[1:], told.restarts_s):
+        for steps, then, restart_s in zip_longest(told.segments, told.segments[1:], told.restarts_s[1:]):
             last_s = next(reversed(steps.values()))
             if restart_s is not None and last_s < restart_s:
                 self._spent_s["recovery"] += self._rest_s(last_s, restart_s)
