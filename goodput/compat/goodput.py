@@ -8,8 +8,6 @@ from typing import ClassVar
 from .goodput_utils import (
     BadputTimes,
     BadputType,
-    ElasticIntervalWorkloadMetricDetails,
-    ElasticWorkloadMetricDetails,
     GoodputType,
     IntervalMetricType,
     IntervalWorkloadMetricDetails,
@@ -274,7 +272,7 @@ class GoodputCalculator:
         self._update_deviations(CompatEvents(self._job.events()), configured_ideal_step_time)
         return dict(self._deviations)
 
-    def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
+    def get_job_goodput_details(self) -> WorkloadMetricDetails:
         """Return what the last question about the job found, in seconds; zeros before the first one."""
         account, is_asked = self._account or CompatAccount(), self._account is not None
         return {
@@ -291,12 +289,12 @@ class GoodputCalculator:
 
     def get_interval_metric_details(
         self, interval_start: dt.datetime, interval_end: dt.datetime
-    ) -> ElasticIntervalWorkloadMetricDetails:
+    ) -> IntervalWorkloadMetricDetails:
         """Return a window's goodput and badput in percent, empty if there is none, and its length in s."""
         start_s, end_s = epoch_s(interval_start), epoch_s(interval_end)
         slices = CompatEvents(self._job.events() if self._elastic else ()).slices
         inside = (each for each in slices if start_s < each.time_s <= end_s)
-        details: ElasticIntervalWorkloadMetricDetails = {
+        details: IntervalWorkloadMetricDetails = {
             "interval_goodput": {},
             "interval_badput": {},
             "interval_size": int((interval_end - interval_start).total_seconds()),

@@ -6,30 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
-
-class BadputType(enum.Enum):
-    """What time that was not productive went to."""
-
-    TPU_INITIALIZATION = 1
-    TRAINING_PREP = 2
-    PROGRAM_STARTUP = 3
-    DATA_LOADING_SYNC = 4
-    DATA_LOADING_ASYNC = 5
-    UNPRODUCTIVE_CHECKPOINT_SAVE_TIME = 6
-    UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME = 7
-    WASTED_PROGRESS_FROM_DISRUPTION = 8
-    INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION = 9
-    CUSTOM_BADPUT_EVENTS = 10
-    OTHER = 11
-    ELASTIC_SLICE_DOWN = 12
-    ELASTIC_SCALE_UP = 13
-    ELASTIC_REINITIALIZATION = 14
-
-
-class GoodputType(enum.Enum):
-    """Productive time is one bucket."""
-
-    TOTAL = 1
+BadputType = enum.Enum(
+    "BadputType",
+    "TPU_INITIALIZATION TRAINING_PREP PROGRAM_STARTUP DATA_LOADING_SYNC DATA_LOADING_ASYNC"
+    " UNPRODUCTIVE_CHECKPOINT_SAVE_TIME UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME"
+    " WASTED_PROGRESS_FROM_DISRUPTION INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION CUSTOM_BADPUT_EVENTS OTHER"
+    " ELASTIC_SLICE_DOWN ELASTIC_SCALE_UP ELASTIC_REINITIALIZATION",
+)
+"""What time that was not productive went to, numbered from 1 on."""
+GoodputType = enum.Enum("GoodputType", "TOTAL")
+"""Productive time is one bucket."""
 
 
 class MetricType(enum.Enum):
@@ -60,7 +46,14 @@ BadputTimes: TypeAlias = dict[BadputType, float | dict[str, float]]
 """Seconds, or percent, of each type; custom events by their upper-cased name."""
 
 
-class WorkloadMetricDetails(TypedDict):
+class SliceEfficiency(TypedDict, total=False):
+    """Slices that work, and that could be had, as shares of all, 0 to 1; nothing if none were recorded."""
+
+    stepping_slice_efficiency: float
+    available_slice_efficiency: float
+
+
+class WorkloadMetricDetails(SliceEfficiency):
     """What ``get_job_goodput_details`` returns; times in seconds."""
 
     goodput_time: dict[GoodputType, float]
@@ -73,7 +66,7 @@ class WorkloadMetricDetails(TypedDict):
     total_excluded_time: float
 
 
-class IntervalWorkloadMetricDetails(TypedDict):
+class IntervalWorkloadMetricDetails(SliceEfficiency):
     """What ``get_interval_metric_details`` returns: percent of the window, and its size in seconds."""
 
     interval_goodput: dict[GoodputType, float]
@@ -81,19 +74,8 @@ class IntervalWorkloadMetricDetails(TypedDict):
     interval_size: int
 
 
-class SliceEfficiency(TypedDict, total=False):
-    """Slices that work, and that could be had, as shares of all, 0 to 1; nothing if none were recorded."""
-
-    stepping_slice_efficiency: float
-    available_slice_efficiency: float
-
-
-class ElasticWorkloadMetricDetails(WorkloadMetricDetails, SliceEfficiency):
-    """The same of an elastic job."""
-
-
-class ElasticIntervalWorkloadMetricDetails(IntervalWorkloadMetricDetails, SliceEfficiency):
-    """The same of an elastic job's window."""
+ElasticWorkloadMetricDetails = WorkloadMetricDetails
+ElasticIntervalWorkloadMetricDetails = IntervalWorkloadMetricDetails
 
 
 @dataclass

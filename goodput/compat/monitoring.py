@@ -45,11 +45,11 @@ class _Scalars:
         self._told = 0
         self._threads: dict[str, tuple[threading.Thread, SimpleQueue[bool]]] = {}
 
-    def is_running(self, name: str) -> bool:
-        return name in self._threads and self._threads[name][0].is_alive()
-
     def start(self, name: str, interval_s: float | None) -> None:
         """Begin to upload every so many seconds, or (None) only when it is stopped."""
+        if self._is_running(name):
+            tell(f"the {name} runs already")
+            return
         if interval_s is not None:
             self._left_s = self._patience_s
         orders: SimpleQueue[bool] = SimpleQueue()
@@ -59,13 +59,14 @@ class _Scalars:
         thread.start()
 
     def stop(self, name: str, *, once_more: bool) -> None:
-        """Have it end, and wait for that as long as is left; say if that is not enough."""
-        if not self.is_running(name):  # as in a forked child
+        """Have it end, after one more upload, also of what was never started; wait as long as is left."""
+        if once_more and not self._is_running(name):
+            self.start(name, None)
+        if not self._is_running(name):
             return
         (thread, orders), began_s = self._threads.pop(name), time.monotonic()
-        if once_more:
-            orders.put(True)
-        orders.put(False)
+        for order in (True, False) if once_more else (False,):
+            orders.put(order)
         if thread is threading.current_thread():  # a finalizer may come at any time
             return
         thread.join(self._left_s)
@@ -74,8 +75,11 @@ class _Scalars:
         if self._left_s is not None:
             self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
 
+    def _is_running(self, name: str) -> bool:  # which it is not in a forked child
+        return name in self._threads and self._threads[name][0].is_alive()
+
     def stop_all(self, *, once_more: bool) -> None:
-        for name in list(self._threads):
+        for name in filter(self._is_running, list(self._threads)):
             self.stop(name, once_more=once_more)
 
     def _run(self, name: str, interval_s: float | None, orders: "SimpleQueue[bool]") -> None:
@@ -197,21 +201,14 @@ class GoodputMonitor:
         self._start(_ROLLING, self._upload_interval_s)
 
     def _start(self, name: str, interval_s: float) -> None:
-        if self._scalars is None:
-            return
-        if self._scalars.is_running(name):
-            tell(f"the {name} runs already")
-        else:
+        if self._scalars is not None:
             self._scalars.start(name, interval_s)
 
     def _stop(self, name: str, skip_final_flush: bool | None = None) -> None:
         """Write it a last time and stop."""
-        if self._scalars is None:
-            return
-        once_more = self._once_more if skip_final_flush is None else not skip_final_flush
-        if once_more and not self._scalars.is_running(name):
-            self._scalars.start(name, None)
-        self._scalars.stop(name, once_more=once_more)
+        if self._scalars is not None:
+            once_more = self._once_more if skip_final_flush is None else not skip_final_flush
+            self._scalars.stop(name, once_more=once_more)
 
     stop_goodput_uploader = partialmethod(_stop, _GOODPUT)
     stop_step_deviation_uploader = partialmethod(_stop, _DEVIATION)

@@ -9,8 +9,9 @@ productive time than time.
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, pairwise, zip_longest
+from itertools import chain, groupby, pairwise, zip_longest
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -43,7 +44,6 @@ BADPUT = {
 }
 """The peer's type of each of our kinds of time."""
 _PAIRED = ("device_init", "training_prep")
-_CHECKPOINTS = ("checkpoint_save", "checkpoint_restore")
 
 
 class CompatError(ValueError):
@@ -266,7 +266,7 @@ class _Sums:
         for kind in _PAIRED:
             self._spent_s[kind] += sum((self._rest_s(*each[:2]) for each in told.intervals[kind]), 0.0)
         if self._is_whole:
-            for kind in _CHECKPOINTS:
+            for kind in ("checkpoint_save", "checkpoint_restore"):
                 self._spent_s[kind] += _mean_by_name(told.intervals[kind])
             if told.segments:  # saves are within steps
                 self._productive_s -= self._spent_s["checkpoint_save"]
@@ -346,20 +346,14 @@ class _Sums:
 
     def _take_loads(self) -> None:
         """Count loads: the first after a start or disruption is synchronous, and the last before its step."""
-        loads, last = self._told.intervals["data_loading"], len(self._told.segments) - 1
-        asynchronous_s, before = 0.0, -1
-        for load, then in zip_longest(loads, loads[1:]):
-            rest_s = self._rest_s(load.start_s, load.end_s)
-            is_last = (
-                load.segment < last and (then is None or then.segment != load.segment) and self._is_whole
-            )
-            times = (load.segment != before) + is_last
-            self._spent_s["data_loading"] += rest_s * times
-            asynchronous_s += rest_s * (1 - times)
-            before = load.segment
+        last, asynchronous_s = len(self._told.segments) - 1, 0.0
+        for segment, loads in groupby(self._told.intervals["data_loading"], key=attrgetter("segment")):
+            rests_s = [self._rest_s(each.start_s, each.end_s) for each in loads]
+            synchronous_s = rests_s[0] + (rests_s[-1] if segment < last and self._is_whole else 0.0)
+            self._spent_s["data_loading"] += synchronous_s
+            asynchronous_s += sum(rests_s) - synchronous_s
         if self._is_whole:
-            beside = self._told.intervals["data_loading_async"]
-            asynchronous_s += sum(each.end_s - each.start_s for each in beside)
+            asynchronous_s += _lengths_s(self._told.intervals["data_loading_async"])
         self._spent_s["data_loading_async"] = asynchronous_s
 
 
