@@ -1,8 +1,4 @@
-"""The methods of ml-goodput-measurement's recorders under their names, on any recorder of ours.
-
-Names and signatures are those of `GoodputRecorder` and `ElasticGoodputRecorder` 0.2.3. Times are datetimes;
-one without a zone is local (`datetime.timestamp`).
-"""
+"""The methods of ml-goodput-measurement 0.2.3's recorders, with their signatures, on any recorder of ours."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -11,7 +7,7 @@ from functools import partialmethod
 from ..readers.ml_goodput import elastic_wait_kind
 
 Moment = datetime | float | None
-"""A time as a caller has it: a datetime, epoch seconds, or None for now."""
+"""A time as a caller has it: a datetime (without a zone: local), epoch seconds, or None for now."""
 
 
 class PeerNames:

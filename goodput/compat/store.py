@@ -143,8 +143,15 @@ class CompatJob:
             before = self._position
             entries, self._position = self._log.read(before)
             for entry in entries:
-                if not self._job_name or entry.get("job_name", self._job_name) == self._job_name:
-                    self._take(entry)
+                if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
+                    continue
+                try:  # an event of our own log, with a `type`, is taken as it is
+                    is_own = isinstance(entry.get("type"), str)
+                    events = [own_event(entry)] if is_own else recorder_events(entry)
+                except NotUnderstoodError as error:
+                    self._unread.append(str(error))
+                else:
+                    self._events += (event for event in events if span(event)[0] >= self._since_s)
         if self._unread and not self._is_unread_told:  # the numbers are those of a part of the log
             self._is_unread_told = True
             tell(
@@ -152,16 +159,6 @@ class CompatJob:
                 f" the first: {self._unread[0]}"
             )
         return self._events
-
-    def _take(self, entry: Entry) -> None:
-        """Take in all that an entry says; an event of our own log (with a `type`) is taken as it is."""
-        try:
-            is_own = isinstance(entry.get("type"), str)
-            events = [own_event(entry)] if is_own else recorder_events(entry)
-        except NotUnderstoodError as error:
-            self._unread.append(str(error))
-        else:
-            self._events += (event for event in events if span(event)[0] >= self._since_s)
 
 
 def _entry(line: bytes) -> Entry:
