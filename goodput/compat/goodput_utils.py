@@ -6,16 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
-BadputType = enum.Enum(
-    "BadputType",
-    "TPU_INITIALIZATION TRAINING_PREP PROGRAM_STARTUP DATA_LOADING_SYNC DATA_LOADING_ASYNC"
-    " UNPRODUCTIVE_CHECKPOINT_SAVE_TIME UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME"
-    " WASTED_PROGRESS_FROM_DISRUPTION INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION CUSTOM_BADPUT_EVENTS OTHER"
-    " ELASTIC_SLICE_DOWN ELASTIC_SCALE_UP ELASTIC_REINITIALIZATION",
-)
-"""What time that was not productive went to, numbered from 1 on."""
-GoodputType = enum.Enum("GoodputType", "TOTAL")
-"""Productive time is one bucket."""
+
+class BadputType(enum.Enum):
+    """What time that was not productive went to."""
+
+    TPU_INITIALIZATION = 1
+    TRAINING_PREP = 2
+    PROGRAM_STARTUP = 3
+    DATA_LOADING_SYNC = 4
+    DATA_LOADING_ASYNC = 5
+    UNPRODUCTIVE_CHECKPOINT_SAVE_TIME = 6
+    UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME = 7
+    WASTED_PROGRESS_FROM_DISRUPTION = 8
+    INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION = 9
+    CUSTOM_BADPUT_EVENTS = 10
+    OTHER = 11
+    ELASTIC_SLICE_DOWN = 12
+    ELASTIC_SCALE_UP = 13
+    ELASTIC_REINITIALIZATION = 14
+
+
+class GoodputType(enum.Enum):
+    """Productive time is one bucket."""
+
+    TOTAL = 1
 
 
 class MetricType(enum.Enum):
