@@ -20,9 +20,8 @@ from .job_events import JobEvents, are_synthetic
 from .ledger.ledger import Account, Ledger, Window
 from .readers.launcher_log import EstimatedLoss, estimated_loss
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes
-from .steps.summary import summary_of
+from .steps.summary import StepSummary, step_summary
 from .steps.table import StepTable, step_table
-from .steps.types import StepSummary
 
 _T = TypeVar("_T")
 
@@ -141,17 +140,17 @@ def report(  # noqa: PLR0913 - the parts of a job
 
 def _steps(table: StepTable, events: JobEvents) -> Steps | None:
     rows = table.job
-    if (summary := summary_of(table, events)) is None:
+    if (summary := step_summary(events, table=table)) is None:
         return None
-    took_s = rows.times_s
-    percentiles = dict(zip(_PERCENTILES, np.percentile(took_s, _PERCENTILES).tolist(), strict=True))
+    *shares_s, most_s = np.percentile(rows.times_s, (*_PERCENTILES, 100)).tolist()
     points = []
-    for part in _grouped(range(len(rows.number))):
-        its_s = rows.took_s[part[0] : part[-1] + 1]
-        low_s, middle_s, high_s = np.percentile(its_s, (5, 50, 95)).tolist()
-        start_s = float(rows.start_s[part[0]])
-        points.append(StepPoint(start_s, middle_s, low_s, high_s, float(its_s.max()), len(part)))
-    return Steps(summary=summary, percentiles_s=percentiles, most_s=float(took_s.max()), points=tuple(points))
+    for starts_s, took_s in zip(
+        *(_grouped(each.tolist()) for each in (rows.start_s, rows.took_s)), strict=True
+    ):
+        median_s, low_s, high_s, longest_s = np.percentile(took_s, (50, 5, 95, 100)).tolist()
+        points.append(StepPoint(starts_s[0], median_s, low_s, high_s, longest_s, len(took_s)))
+    percentiles_s = dict(zip(_PERCENTILES, shares_s, strict=True))
+    return Steps(summary=summary, percentiles_s=percentiles_s, most_s=most_s, points=tuple(points))
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:

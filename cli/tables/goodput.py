@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from math import ceil
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ...goodput.compat.differences import Difference
 from ...goodput.ledger.ledger import Account, Window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss
-from ...goodput.steps.types import SlowStep, StepSummary
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
 from ..blocks import DIM, Cell, Document, Section, Styled, Table, table
 from ..format import verdict_cell
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
+
+if TYPE_CHECKING:
+    from ...goodput.steps.summary import SlowStep, StepSummary
 
 Row: TypeAlias = tuple[str, str, float, float | str]
 """Policy, what the time went into, seconds, and percent."""
@@ -78,7 +80,7 @@ def _compat_rows(compat: CompatView) -> Iterator[Row]:
         yield "compat", what, spent_s, spent_s / compat.total_s * 100
 
 
-def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
+def _step_rows(steps: "StepSummary | None") -> Iterator[Row]:
     if steps is None:
         return
     took_s = {"ideal_step": steps.ideal_s, "mean_step": steps.mean_s, "deviation": steps.deviation_s}
@@ -182,7 +184,7 @@ def _account(account: Account, job: JobView) -> Section:
     return [_buckets(account, "wall time"), *shown]
 
 
-def counted_steps(count: int, steps: StepSummary | None) -> int:
+def counted_steps(count: int, steps: "StepSummary | None") -> int:
     """Return how many steps an account has that counted `count` numbers: every stride-th is one."""
     return ceil(count / (steps.stride if steps is not None else 1))
 
@@ -230,7 +232,7 @@ def _number(value_s: float) -> str:
     return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
 
 
-def steps_table(steps: StepSummary) -> Table:
+def steps_table(steps: "StepSummary") -> Table:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
     peers_s, rolling_s, stride = steps.peers_ideal_s, steps.rolling_deviation_s, steps.stride
     peers = f"none, {steps.no_peers_ideal}" if peers_s is None else seconds_text(peers_s)
@@ -247,7 +249,7 @@ def steps_table(steps: StepSummary) -> Table:
     return table("step times", "", rows=list(rows.items()))
 
 
-def _slow(each: SlowStep) -> str:
+def _slow(each: "SlowStep") -> str:
     who = f", {each.writer}" if each.writer else ""
     run = f", run {each.run}" if each.run else ""
     what = f"step {each.step}: {seconds_text(each.took_s)}"
@@ -256,7 +258,7 @@ def _slow(each: SlowStep) -> str:
     return f"{what}, {resiliency.moment(each.start_s)}{run}{who}"
 
 
-def _stragglers(steps: StepSummary) -> str:
+def _stragglers(steps: "StepSummary") -> str:
     if steps.no_stragglers:
         return f"unknown: {steps.no_stragglers}"
     lines = [

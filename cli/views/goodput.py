@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -16,12 +16,14 @@ from ...goodput.ledger.ledger import Account
 from ...goodput.ledger.ledger import Window as LedgerWindow
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
-from ...goodput.steps.types import StepSummary
 from ...intents.tune.gains import GainView
 from ..errors import UnknownJobError
 from ..jobs import record as job_record
 from ..jobs import state as job_state
 from ..jobs.record import JobRecord
+
+if TYPE_CHECKING:
+    from ...goodput.steps.summary import StepSummary
 
 Policy = Literal["conserving", "compat", "both"]
 Bounds = tuple[float, float]
@@ -98,7 +100,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     compat: CompatView | None = None
     no_compat: str = ""
     differences: tuple[Difference, ...] = ()
-    steps: StepSummary | None = None
+    steps: "StepSummary | None" = None
     tells_steps: bool = True
     gains: tuple[GainView, ...] = ()
     estimated: EstimatedLoss | None = None
@@ -111,7 +113,7 @@ class JobGoodputView(GoodputView, frozen=True, kw_only=True):
     """
 
     job_name: str
-    steps: StepSummary | None = None
+    steps: "StepSummary | None" = None
     tells_steps: bool = True
 
     @property
@@ -199,7 +201,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     )
 
 
-def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
+def _steps(job: JobRecord, bounds: Bounds | None = None) -> "StepSummary | None":
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
     return step_summary(job.events, bounds, by_number=bool(job.launcher))

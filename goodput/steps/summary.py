@@ -4,13 +4,14 @@ Only times that a rank spent itself show who holds the others up: recorded by bo
 the others. From start to start all ranks of a synchronous job take the same time, whoever was late.
 """
 
+from collections.abc import Iterator
+
+import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ..job_events import JobEvents, are_synthetic
-from ..ledger.claims import is_changed
+from ..ledger.claims import Flags, Longs, is_changed, where
 from .table import Seconds, StepRows, StepTable, ideal_s, peers_ideal_s, step_table
-from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
 ROLLING = 100
 """Of so many steps is the rolling deviation."""
@@ -19,24 +20,86 @@ _ENOUGH_STEPS = 8
 _RATIO = 1.1
 
 
+class StepDeviations:
+    """Each step's number and distance from the ideal (s), of a step that was computed again the last one."""
+
+    def __init__(self, numbers: Longs, seconds: Seconds) -> None:
+        self._columns = numbers, seconds
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        return zip(*(column.tolist() for column in self._columns), strict=True)
+
+
+class SlowStep(msgspec.Struct, frozen=True):
+    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer.
+
+    With sparse numbers it stands for `steps` steps from that number on, each of which took so long.
+    """
+
+    step: int
+    steps: int
+    took_s: float
+    start_s: float
+    run: int
+    writer: str = ""
+
+
+class Straggler(msgspec.Struct, frozen=True):
+    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians, s).
+
+    It was so in `slow` of the `steps` that it and at least one other rank recorded.
+    """
+
+    writer: str
+    ratio: float
+    excess_s: float
+    took_s: float
+    steps: int
+    slow: int
+
+
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The step times of a job, or of a window of it; all in seconds.
+
+    `peers_ideal_s` is the ideal by ml-goodput-measurement's rules, `no_peers_ideal` says why it gives none.
+    `deviation_s` is the mean distance of a step from the ideal, `rolling_deviation_s` that of the last
+    `rolling` ones. `no_stragglers` says why it cannot be said who holds the others up.
+    """
+
+    steps: int
+    stride: int = 1
+    mean_s: float
+    ideal_s: float
+    peers_ideal_s: float | None
+    no_peers_ideal: str
+    deviation_s: float
+    rolling_deviation_s: float
+    rolling: int
+    slowest: tuple[SlowStep, ...]
+    stragglers: tuple[Straggler, ...]
+    no_stragglers: str
+    deviations_s: StepDeviations
+
+
 def step_summary(
-    events: JobEvents, window: tuple[float, float] | None = None, *, by_number: bool = False
+    events: JobEvents,
+    window: tuple[float, float] | None = None,
+    *,
+    by_number: bool = False,
+    table: StepTable | None = None,
 ) -> StepSummary | None:
     """Return the step times in `events`, or those of the steps that began in `window` (epoch seconds).
 
     None when no step is known to have ended, and of an application without any
-    (:func:`..job_events.are_synthetic`). `by_number` is as in :func:`.table.step_table`.
+    (:func:`..job_events.are_synthetic`). `by_number` is as in :func:`.table.step_table`, `table` what that
+    returns, if the caller has it.
     """
-    return (
-        None if are_synthetic(events) else summary_of(step_table(events, by_number=by_number), events, window)
-    )
-
-
-def summary_of(
-    table: StepTable, events: JobEvents, window: tuple[float, float] | None = None
-) -> StepSummary | None:
-    """Return the same of the `table` of steps of these events."""
-    table = table.between(*window) if window is not None else table
+    if are_synthetic(events):
+        return None
+    table = table or step_table(events, by_number=by_number)
+    if window is not None:
+        ranks, job = (where(each, _is_within(each.start_s, window)) for each in (table.ranks, table.job))
+        table = table._replace(ranks=ranks, job=job)
     rows = table.job
     ideal = ideal_s(rows.times_s)
     if ideal is None:
@@ -44,7 +107,8 @@ def summary_of(
     peers, no_peers = _peers_ideal(events, window)
     found, no_stragglers = stragglers(table)
     distances_s = np.abs(rows.took_s - ideal)
-    last = _last(rows.steps)
+    behind = np.cumsum(rows.steps[::-1], dtype=np.float64)[::-1] - rows.steps
+    last = np.clip(ROLLING - behind, 0, rows.steps)  # of sparse numbers a row has many
     return StepSummary(
         steps=rows.total,
         stride=table.stride,
@@ -55,11 +119,16 @@ def summary_of(
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
         rolling_deviation_s=float(np.average(distances_s, weights=last)),
         rolling=int(last.sum()),
-        slowest=_slowest(table),
+        slowest=tuple(_slow_steps(table)),
         stragglers=found,
         no_stragglers=no_stragglers,
         deviations_s=StepDeviations(rows.number, distances_s),
     )
+
+
+def _is_within(times_s: Seconds, window: tuple[float, float]) -> Flags:
+    inside: Flags = (window[0] <= times_s) & (times_s < window[1])
+    return inside
 
 
 def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple[float | None, str]:
@@ -71,7 +140,7 @@ def _peers_ideal(events: JobEvents, window: tuple[float, float] | None) -> tuple
     numbers, starts_s = (np.concatenate(column) for column in zip(*columns, strict=True))
     order = np.argsort(starts_s, kind="stable")
     if window is not None:
-        order = order[(window[0] <= starts_s[order]) & (starts_s[order] < window[1])]
+        order = order[_is_within(starts_s[order], window)]
     times_s = np.diff(starts_s[order])[np.diff(numbers[order]) == 1]
     if (ideal := peers_ideal_s(times_s)) is not None:
         return ideal, ""
@@ -100,19 +169,18 @@ def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
     found = []
     for code in np.flatnonzero((steps >= _ENOUGH_STEPS) & (2 * slow > steps)).tolist():
         ratio, excess_s, took_s = (float(np.median(each[rows.writer == code])) for each in columns)
-        counts = {"steps": int(steps[code]), "slow": int(slow[code])}
-        writer = table.writers[code]
-        found.append(Straggler(writer=writer, ratio=ratio, excess_s=excess_s, took_s=took_s, **counts))
+        counts = int(steps[code]), int(slow[code])
+        found.append(Straggler(table.writers[code], ratio, excess_s, took_s, *counts))
     return tuple(sorted(found, key=lambda each: (-each.ratio, each.writer))), ""
 
 
 def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     """Return what several ranks recorded by both ends, and the others' median (s) at the same step."""
-    rows = ranks.where(ranks.is_whole)
-    rows = rows.where(np.lexsort((-rows.took_s, rows.writer, rows.number, rows.attempt, rows.run)))
-    rows = rows.where(is_changed(rows.run, rows.attempt, rows.number, rows.writer))  # a word of each writer
-    rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
-    first = np.flatnonzero(rows.new_step())
+    rows = where(ranks, ranks.is_whole)
+    rows = where(rows, np.lexsort((-rows.took_s, rows.writer, rows.number, rows.attempt, rows.run)))
+    rows = where(rows, is_changed(rows.run, rows.attempt, rows.number, rows.writer))  # a word of each writer
+    rows = where(rows, np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
+    first = np.flatnonzero(rows.is_new_step)
     count = np.diff(first, append=len(rows.number))
     first, count = np.repeat(first, count), np.repeat(count, count)
     is_shared = count > 1
@@ -120,27 +188,14 @@ def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     first, count = first[is_shared], count[is_shared]
     middles = ((count - 2) // 2, (count - 1) // 2)  # of the others
     others_s = sum(rows.took_s[first + middle + (middle >= place)] for middle in middles) / 2
-    rows = rows.where(is_shared)
-    return rows.where(others_s > 0), others_s[others_s > 0]
+    return where(where(rows, is_shared), others_s > 0), others_s[others_s > 0]
 
 
-def _last(steps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how many of the last :data:`ROLLING` steps each row has; of sparse numbers a row has many."""
-    made = np.zeros_like(steps)
-    tail = slice(-ROLLING, None)
-    behind = np.cumsum(steps[tail][::-1].astype(np.float64))[::-1] - steps[tail]
-    made[tail] = np.clip(ROLLING - behind, 0, np.minimum(steps[tail], ROLLING))
-    return made
-
-
-def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
-    rows = table.job
-    least_s = np.partition(rows.took_s, -_SLOWEST)[-_SLOWEST] if len(rows.took_s) > _SLOWEST else 0.0
-    slow = [*np.flatnonzero(rows.took_s > least_s), *np.flatnonzero(rows.took_s == least_s)[:_SLOWEST]]
-    slow = sorted(slow, key=lambda index: (-rows.took_s[index], index))[:_SLOWEST]
-    columns = (each[slow].tolist() for each in (rows.number, rows.steps, rows.took_s, rows.start_s, rows.run))
-    writers = [table.writers[code] for code in rows.writer[slow]]
-    return tuple(
-        SlowStep(step=number, steps=steps, took_s=took_s, start_s=start_s, run=run, writer=writer)
-        for number, steps, took_s, start_s, run, writer in zip(*columns, writers, strict=True)
-    )
+def _slow_steps(table: StepTable) -> Iterator[SlowStep]:
+    took_s = table.job.took_s
+    least_s = np.partition(took_s, -_SLOWEST)[-_SLOWEST] if len(took_s) > _SLOWEST else 0.0
+    slow = np.flatnonzero(took_s >= least_s)
+    rows = where(table.job, slow[np.argsort(-took_s[slow], kind="stable")[:_SLOWEST]])
+    columns = (rows.number, rows.steps, rows.took_s, rows.start_s, rows.run, rows.writer)
+    for number, steps, took_s, start_s, run, code in zip(*(each.tolist() for each in columns), strict=True):
+        yield SlowStep(number, steps, took_s, start_s, run, table.writers[code])

@@ -3,19 +3,17 @@
 The table follows from the set of events, not from their order of arrival. Times are seconds.
 """
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..job_events import STEP_LIMIT, JobEvents, Moments
 from ..ledger.attempts import nameless_rollbacks
-from ..ledger.claims import are_in_order, is_changed, joined, nanoseconds
+from ..ledger.claims import Flags, Longs, are_in_order, is_changed, joined, last_of_each, nanoseconds, where
 from ..ledger.launches import run_starts
 
 Seconds: TypeAlias = NDArray[np.float64]
-_Whole = NDArray[np.int64]
-_Mask = NDArray[np.bool_]
 
 _MANY = 1_000_000
 _DEVIATIONS = 3.0
@@ -32,21 +30,18 @@ class StepRows(NamedTuple):
     often the numbers went back within the run. `is_whole` says that both ends were recorded.
     """
 
-    run: _Whole
-    attempt: _Whole
-    number: _Whole
-    steps: _Whole
-    writer: _Whole
+    run: Longs
+    attempt: Longs
+    number: Longs
+    steps: Longs
+    writer: Longs
     start_s: Seconds
     took_s: Seconds
-    is_whole: _Mask
+    is_whole: Flags
 
-    def where(self, chosen: Any) -> "StepRows":
-        """Return the rows of a mask, or of indices."""
-        return StepRows(*(column[chosen] for column in self))
-
-    def new_step(self) -> _Mask:
-        """Return where each step begins, of rows in the order of run, attempt and number."""
+    @property
+    def is_new_step(self) -> Flags:
+        """Where each step begins, of rows in the order of run, attempt and number."""
         return is_changed(self.run, self.attempt, self.number)
 
     @property
@@ -73,13 +68,6 @@ class StepTable(NamedTuple):
     job: StepRows
     stride: int = 1
 
-    def between(self, start_s: float, end_s: float) -> "StepTable":
-        """Return the steps that began from `start_s` until `end_s` (epoch seconds)."""
-        ranks, job = (
-            rows.where((rows.start_s >= start_s) & (rows.start_s < end_s)) for rows in (self.ranks, self.job)
-        )
-        return self._replace(ranks=ranks, job=job)
-
 
 def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     """Return the steps in `events`; times that are no numbers, or run backwards, are passed over.
@@ -90,17 +78,14 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     """
     writers = tuple(dict.fromkeys([*events.whole_steps, *events.step_starts]))
     runs_s = np.array(run_starts(events), np.float64)
-    empty = StepRows(*(np.zeros(0, kind) for kind in (*[np.int64] * 5, np.float64, np.float64, np.bool_)))
-    parts = [empty]
-    for code, name in enumerate(writers):
-        known: _Whole = empty.run
-        if (whole := events.whole_steps.get(name)) is not None:
-            parts.append(_whole(_attempts(name, runs_s, whole), code))
-            known = np.unique(parts[-1].run)
-        if (begun := events.step_starts.get(name)) is not None:
-            parts.append(_begun(_attempts(name, runs_s, begun), code, known))
-    ranks = joined(parts)
-    job = _of_the_job(ranks, is_shared=sum(len(each.run) > 0 for each in parts) > 1)
+    parts = [_recorded(Moments(), 0, runs_s)]
+    for writer, name in enumerate(writers):
+        if name in events.step_starts:
+            parts.append(_recorded(events.step_starts[name], writer, runs_s))
+        if name in events.whole_steps:
+            parts.append(_recorded(events.whole_steps[name], writer, runs_s, is_whole=True))
+    ranks = _of_ranks(joined(parts), nameless=writers.index("") if "" in writers else -1)
+    job = _of_the_job(ranks)
     stride = 1 if by_number else usual_stride(job.steps)
     if stride > 1:
         count = np.maximum(1, np.rint(job.steps / stride)).astype(np.int64)
@@ -147,62 +132,56 @@ def usual_stride(counts: ArrayLike) -> int:
     return usual if np.count_nonzero(recorded == usual) >= _REGULAR * recorded.size else 1
 
 
-def _whole(steps: list[Any], code: int) -> StepRows:
-    """Return what one writer recorded by both ends."""
-    run, attempt, number, start_s, end_s = steps
-    one, writer, is_whole = (np.broadcast_to(each, len(run)) for each in (1, code, True))
-    return StepRows(run, attempt, number, one, writer, start_s, end_s - start_s, is_whole)
+def _recorded(steps: Moments, writer: int, runs_s: Seconds, *, is_whole: bool = False) -> StepRows:
+    """Return what one writer recorded by both ends, or by starts, which take no time; but what cannot be."""
+    start_s, end_s, number = map(np.array, (steps.starts_s, steps.ends_s, steps.numbers))
+    run, took_s = np.searchsorted(runs_s, start_s, side="right"), end_s - start_s
+    zero, ends = np.zeros_like(run), np.full(len(run), is_whole)
+    rows = StepRows(run, zero, number, zero + 1, zero + writer, start_s, took_s, ends)
+    good = np.isfinite(start_s) & np.isfinite(took_s) & (took_s >= 0) & (abs(number) < STEP_LIMIT)
+    return rows if good.all() else where(rows, good)
 
 
-def _begun(begun: list[Any], code: int, known: _Whole) -> StepRows:
-    """Return what one writer recorded by starts in other runs than those `known` by both ends."""
-    run, attempt, number, start_s = begun
-    if not are_in_order(run, attempt, number):  # of ranks without a name the first counts
-        order = np.lexsort((start_s, number, attempt, run))
-        order = order[is_changed(run[order], attempt[order], number[order])]
-        run, attempt, number, start_s = begun = [each[order] for each in begun]
-    steps, took_s = np.diff(number), np.diff(start_s)
-    goes_on = (run[1:] == run[:-1]) & (steps > 0) & (took_s >= 0) & ~np.isin(run[:-1], known)
-    chosen = slice(None) if goes_on.all() else goes_on
-    run, attempt, number, start_s, steps, took_s = (
-        each[chosen] for each in (*(column[:-1] for column in begun), steps, took_s)
-    )
-    writer, is_whole = (np.broadcast_to(each, len(run)) for each in (code, False))
-    return StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
+def _of_ranks(rows: StepRows, nameless: int) -> StepRows:
+    """Return the steps of each writer, each word once; those with a start alone last to its next one."""
+    words = (rows.writer, rows.is_whole, rows.start_s, rows.number, rows.took_s)
+    if not are_in_order(*words):
+        order = np.lexsort(words[::-1])
+        rows = where(rows, order[is_changed(*(each[order] for each in words))])
+    group: Longs = np.cumsum(is_changed(rows.writer, rows.is_whole, rows.run))
+    rows = rows._replace(attempt=_attempts(rows, group, rows.writer == nameless))
+    if not are_in_order(group, rows.attempt, rows.number):  # of ranks without a name the first start counts
+        order = np.lexsort((rows.start_s, rows.number, rows.attempt, group))
+        rows, group = where(rows, order), group[order]
+        kept = rows.is_whole | is_changed(group, rows.attempt, rows.number)
+        rows, group = where(rows, kept), group[kept]
+    steps = np.where(rows.is_whole, 1, np.diff(rows.number, append=0))
+    took_s = np.where(rows.is_whole, rows.took_s, np.diff(rows.start_s, append=0.0))
+    place = rows.writer * (int(rows.run.max(initial=0)) + 1) + rows.run
+    goes_on = ~last_of_each(group, 1) & (steps > 0) & (took_s >= 0) & ~np.isin(place, place[rows.is_whole])
+    rows = where(rows._replace(steps=steps, took_s=took_s), rows.is_whole | goes_on)
+    return rows._replace(took_s=rows.took_s / rows.steps)
 
 
-def _attempts(name: str, runs_s: Seconds, steps: Moments) -> list[Any]:
-    """Return run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
-    *times_s, number = map(np.array, steps.columns)
-    good = np.isfinite(times_s[-1] - times_s[0]) & (times_s[-1] >= times_s[0])
-    good &= np.isfinite(times_s[0]) & (abs(number) < STEP_LIMIT)
-    columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
-    if not are_in_order(columns[1]):
-        order = np.lexsort((*columns[2:], columns[0], columns[1]))
-        order = order[is_changed(*(column[order] for column in columns))]
-        columns = [column[order] for column in columns]
-    number, start_s = columns[:2]
-    run = np.searchsorted(runs_s, start_s, side="right")
-    back = np.append(np.zeros(min(1, len(number)), bool), number[1:] <= number[:-1])
-    if not name and back.any():  # ranks in turns are no going back: the ledger's rule says what is
-        time, back[:] = nanoseconds(start_s), False
-        once = np.flatnonzero(is_changed(time, number))
-        back[once] = nameless_rollbacks(number[once], run[once])
-    attempt = np.zeros(len(run), np.int64)
-    if back.any():
-        new_run = is_changed(run)
-        backs = np.cumsum(back & ~new_run)
-        attempt = backs - np.maximum.accumulate(np.where(new_run, backs, 0))
-    return [run, attempt, *columns]
+def _attempts(rows: StepRows, group: Longs, is_nameless: Flags) -> Longs:
+    """Return how often the numbers went back before each row of its group."""
+    is_first = is_changed(group)
+    back = ~is_first
+    back[1:] &= rows.number[1:] <= rows.number[:-1]
+    if (back & is_nameless).any():  # ranks in turns are no going back: the ledger's rule says what is
+        once = np.flatnonzero(is_nameless & is_changed(group, nanoseconds(rows.start_s), rows.number))
+        back &= ~is_nameless
+        back[once] = nameless_rollbacks(rows.number[once], group[once])
+    backs = np.cumsum(back)
+    return backs - np.maximum.accumulate(np.where(is_first, backs, 0))
 
 
-def _of_the_job(rows: StepRows, *, is_shared: bool) -> StepRows:
-    """Return each step once: the slowest rank's, if several, up to the next number that anybody recorded."""
+def _of_the_job(rows: StepRows) -> StepRows:
+    """Return each step once: the slowest rank's, up to the next number that anybody recorded."""
     if not are_in_order(rows.run, rows.attempt, rows.number):
-        rows = rows.where(np.lexsort((-rows.took_s, rows.number, rows.attempt, rows.run)))
-        rows = rows.where(rows.new_step())
-    if is_shared:
-        goes_on = np.append(~is_changed(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
-        room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
-        rows = rows._replace(steps=np.minimum(rows.steps, room))
-    return rows if are_in_order(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
+        rows = where(rows, np.lexsort((-rows.took_s, rows.number, rows.attempt, rows.run)))
+        rows = where(rows, rows.is_new_step)
+    is_last = last_of_each(np.cumsum(is_changed(rows.run, rows.attempt)), 1)
+    room = np.where(is_last, rows.steps, np.diff(rows.number, append=0))
+    rows = rows._replace(steps=np.minimum(rows.steps, room))
+    return rows if are_in_order(rows.start_s) else where(rows, np.argsort(rows.start_s, kind="stable"))

@@ -5,9 +5,9 @@ from typing import Any
 from scrtune.goodput.events import GoodputEvent, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.steps import summary as module
+from scrtune.goodput.steps.summary import StepSummary
 from scrtune.goodput.steps.table import StepTable
 from scrtune.goodput.steps.table import step_table as table_of_columns
-from scrtune.goodput.steps.types import StepSummary
 
 
 def starts(*times_s: float, first: int = 0, every: int = 1, writer: str = "") -> list[GoodputEvent]:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.events import GoodputEvent, JobStarted, RestartCompleted, StepCompleted, StepStarted
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.steps.summary import ROLLING, stragglers
-from scrtune.goodput.steps.types import Straggler
+from scrtune.goodput.steps.summary import ROLLING, Straggler, stragglers
 
 from ...support.steps_of_a_job import starts, step_summary, step_table, summary
 
