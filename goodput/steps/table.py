@@ -136,8 +136,8 @@ def _recorded(steps: Moments, writer: int, runs_s: Seconds, *, is_whole: bool = 
     """Return what one writer recorded by both ends, or by starts, which take no time; but what cannot be."""
     start_s, end_s, number = map(np.array, (steps.starts_s, steps.ends_s, steps.numbers))
     run, took_s = np.searchsorted(runs_s, start_s, side="right"), end_s - start_s
-    zero, ends = np.zeros_like(run), np.full(len(run), is_whole)
-    rows = StepRows(run, zero, number, zero + 1, zero + writer, start_s, took_s, ends)
+    zero, one, code, whole = (np.broadcast_to(each, len(run)) for each in (0, 1, writer, is_whole))
+    rows = StepRows(run, zero, number, one, code, start_s, took_s, whole)
     good = np.isfinite(start_s) & np.isfinite(took_s) & (took_s >= 0) & (abs(number) < STEP_LIMIT)
     return rows if good.all() else where(rows, good)
 
@@ -159,8 +159,8 @@ def _of_ranks(rows: StepRows, nameless: int) -> StepRows:
     took_s = np.where(rows.is_whole, rows.took_s, np.diff(rows.start_s, append=0.0))
     place = rows.writer * (int(rows.run.max(initial=0)) + 1) + rows.run
     goes_on = ~last_of_each(group, 1) & (steps > 0) & (took_s >= 0) & ~np.isin(place, place[rows.is_whole])
-    rows = where(rows._replace(steps=steps, took_s=took_s), rows.is_whole | goes_on)
-    return rows._replace(took_s=rows.took_s / rows.steps)
+    took_s /= np.maximum(steps, 1)
+    return where(rows._replace(steps=steps, took_s=took_s), rows.is_whole | goes_on)
 
 
 def _attempts(rows: StepRows, group: Longs, is_nameless: Flags) -> Longs:
