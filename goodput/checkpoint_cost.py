@@ -80,33 +80,32 @@ class _Flushed(NamedTuple):
     slowdown_s: float
     error_s: float
 
-
-class _Output(NamedTuple):
-    """An output, and the time since the start of the one before, and since its end."""
-
-    output: OutputCompleted
-    interval_s: float
-    between_s: float
-
-    def costs(self, flushed: _Flushed | None = None) -> list[CheckpointCost]:
-        """Return its cost, in a list, or none if its flush failed."""
-        output, flush = self.output, flushed and flushed.flush
-        if flush is not None and not flush.valid:
-            return []
-        cost = CheckpointCost(
-            **{name: getattr(output, name) for name in _SAME},
-            time_s=max(output.end_s, flush.end_s) if flush else output.end_s,
-            blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
-            slowdown_s=flushed.slowdown_s if flushed else 0.0,
-            slowdown_error_s=flushed.error_s if flushed else 0.0,
-            flush_s=flush.flush_s if flush else output.flush_s,
-            flushed=flush is not None or output.flush_s > 0,
-            interval_s=self.interval_s,
-            between_s=self.between_s,
-            blocked_on_flush_s=output.flush_s,
-            flush_threads=flush.threads if flush else 0,
+    def completed(self, cost: CheckpointCost) -> list[CheckpointCost]:
+        """Return the cost of the output with that of this flush, in a list, or none if the flush failed."""
+        cost = msgspec.structs.replace(
+            cost,
+            time_s=max(cost.time_s, self.flush.end_s),
+            slowdown_s=self.slowdown_s,
+            slowdown_error_s=self.error_s,
+            flush_s=self.flush.flush_s,
+            flushed=True,
+            flush_threads=self.flush.threads,
         )
-        return [cost]
+        return [cost] if self.flush.valid else []
+
+
+def _cost_of(output: OutputCompleted, previous: OutputCompleted) -> CheckpointCost:
+    """Return what `output` cost by itself."""
+    return CheckpointCost(
+        **{name: getattr(output, name) for name in _SAME},
+        time_s=output.end_s,
+        blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
+        flush_s=output.flush_s,
+        flushed=output.flush_s > 0,
+        interval_s=max(0.0, output.start_s - previous.start_s),
+        between_s=max(0.0, output.start_s - previous.end_s),
+        blocked_on_flush_s=output.flush_s,
+    )
 
 
 class CheckpointCosts:
@@ -117,9 +116,9 @@ class CheckpointCosts:
 
     def _begin(self) -> None:
         self.steps = FlushSlowdown()
-        self._waiting: dict[int, _Output] = {}
+        self._waiting: dict[int, CheckpointCost] = {}
         self._early: dict[int, _Flushed] = {}
-        self._in_step: tuple[_Output, FlushCompleted] | None = None
+        self._in_step: tuple[CheckpointCost, FlushCompleted] | None = None
         """A checkpoint whose flush ended within a step that is not known yet."""
         self._previous: OutputCompleted | None = None
 
@@ -150,29 +149,29 @@ class CheckpointCosts:
         """Return the cost that waits for the step within which its flush ended, for none will come."""
         if self._in_step is None:
             return []
-        (output, flush), self._in_step = self._in_step, None
-        return output.costs(self.steps.flush_completed(flush))
+        (cost, flush), self._in_step = self._in_step, None
+        return self.steps.flush_completed(flush).completed(cost)
 
-    def _output(self, event: OutputCompleted) -> list[CheckpointCost]:
-        previous, self._previous = self._previous or event, event
-        interval_s, between_s = (event.start_s - each for each in (previous.start_s, previous.end_s))
-        output = _Output(event, max(0.0, interval_s), max(0.0, between_s))
-        if event.flush_due and event.dataset not in self._early:
-            _remember(self._waiting, event.dataset, output)
-            self.steps.flush_started(event.dataset, event.end_s)
-            return []
-        return output.costs(self._early.pop(event.dataset, None))
+    def _output(self, output: OutputCompleted) -> list[CheckpointCost]:
+        cost, self._previous = _cost_of(output, self._previous or output), output
+        if flushed := self._early.pop(output.dataset, None):
+            return flushed.completed(cost)
+        if not output.flush_due:
+            return [cost]
+        _remember(self._waiting, output.dataset, cost)
+        self.steps.flush_started(output.dataset, output.end_s)
+        return []
 
     def _flush(self, flush: FlushCompleted) -> list[CheckpointCost]:
-        output = self._waiting.pop(flush.dataset, None)
-        if output is not None and self.steps.is_within(flush.end_s):
-            self._in_step = output, flush
+        cost = self._waiting.pop(flush.dataset, None)
+        if cost is not None and self.steps.is_within(flush.end_s):
+            self._in_step = cost, flush
             return []
         flushed = self.steps.flush_completed(flush)
-        if output is None:  # a blocking flush ends before its output does
-            _remember(self._early, flush.dataset, flushed)
-            return []
-        return output.costs(flushed)
+        if cost is not None:
+            return flushed.completed(cost)
+        _remember(self._early, flush.dataset, flushed)  # a blocking flush ends before its output does
+        return []
 
 
 def _differences_s(seconds: Iterable[float]) -> list[float]:
