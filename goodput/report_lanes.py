@@ -1,5 +1,6 @@
 """The events of a job as lanes of bars for a report, thinned out to what fits on a page; its disruptions."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -133,21 +134,17 @@ def runs_of(events: JobEvents) -> list[RunSpan]:
     ended_s = np.concatenate([[span(each)[1] for each in within], *(each.ends_s for each in rows)])
     if not len(begun_s):
         return []
-    starts_s = np.array(run_starts(events) or [begun_s.min()])
-    is_end = [isinstance(each, (ev.JobEnded, ev.JobHalted)) for each in within]
-    run = np.searchsorted(starts_s, begun_s, "right")
-    run[: len(within)][is_end] = np.searchsorted(starts_s, begun_s[: len(within)][is_end])
-    run = np.maximum(run - 1, 0)
-    last_s = starts_s.copy()
-    np.maximum.at(last_s, run, ended_s)
-    runs = [RunSpan(*each) for each in zip(starts_s.tolist(), last_s.tolist(), strict=True)]
-    for event, its in zip(within, run.tolist(), strict=False):
-        if isinstance(event, (ev.JobEnded, ev.JobHalted)) and not is_estimated(event):
-            runs[its].is_over = True
-            runs[its].exit_code = event.exit_code if isinstance(event, ev.JobEnded) else runs[its].exit_code
-    for each in events.others:
-        if isinstance(each, ev.AllocationEnded):  # a run that follows does not mean a failure
-            runs[max(0, int(np.searchsorted(starts_s, each.time_s, "right")) - 1)].is_over = True
+    starts_s = run_starts(events) or [float(begun_s.min())]
+    last_s = np.array(starts_s)
+    np.maximum.at(last_s, np.maximum(np.searchsorted(starts_s, begun_s, "right") - 1, 0), ended_s)
+    runs = [RunSpan(*each) for each in zip(starts_s, last_s.tolist(), strict=True)]
+    for event in events.others:
+        if isinstance(event, ev.AllocationEnded):  # a run that follows does not mean a failure
+            runs[max(0, bisect_right(starts_s, event.time_s) - 1)].is_over = True
+        elif isinstance(event, (ev.JobEnded, ev.JobHalted)) and not is_estimated(event):
+            run = runs[max(0, bisect_left(starts_s, event.time_s) - 1)]
+            run.end_s, run.is_over = max(run.end_s, event.time_s), True
+            run.exit_code = event.exit_code if isinstance(event, ev.JobEnded) else run.exit_code
     return runs
 
 
