@@ -180,7 +180,7 @@ def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     rows = where(rows, np.lexsort((-rows.took_s, rows.writer, rows.number, rows.attempt, rows.run)))
     rows = where(rows, is_changed(rows.run, rows.attempt, rows.number, rows.writer))  # a word of each writer
     rows = where(rows, np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
-    first = np.flatnonzero(rows.is_new_step)
+    first = np.flatnonzero(is_changed(rows.run, rows.attempt, rows.number))
     count = np.diff(first, append=len(rows.number))
     first, count = np.repeat(first, count), np.repeat(count, count)
     is_shared = count > 1

@@ -40,11 +40,6 @@ class StepRows(NamedTuple):
     is_whole: Flags
 
     @property
-    def is_new_step(self) -> Flags:
-        """Where each step begins, of rows in the order of run, attempt and number."""
-        return is_changed(self.run, self.attempt, self.number)
-
-    @property
     def total(self) -> int:
         """How many steps they are."""
         return int(self.steps.sum(dtype=np.float64))
@@ -180,7 +175,7 @@ def _of_the_job(rows: StepRows) -> StepRows:
     """Return each step once: the slowest rank's, up to the next number that anybody recorded."""
     if not are_in_order(rows.run, rows.attempt, rows.number):
         rows = where(rows, np.lexsort((-rows.took_s, rows.number, rows.attempt, rows.run)))
-        rows = where(rows, rows.is_new_step)
+        rows = where(rows, is_changed(rows.run, rows.attempt, rows.number))
     is_last = last_of_each(np.cumsum(is_changed(rows.run, rows.attempt)), 1)
     room = np.where(is_last, rows.steps, np.diff(rows.number, append=0))
     rows = rows._replace(steps=np.minimum(rows.steps, room))
