@@ -8,28 +8,20 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import inf
 from statistics import median
+from typing import TypeGuard
 
 import msgspec
 
 from .. import events as ev
 from ..job_events import JobEvents
 from ..validation import span
-from .resiliency import (
-    CHECKPOINT_LOADED,
-    CHECKPOINT_SAVED,
-    JOB_STARTED,
-    JOB_TERMINATED,
-    USER_SCHEDULED,
-    USER_TERMINATED,
-    LauncherEvent,
-    order,
-)
+from . import resiliency as log
+from .resiliency import LauncherEvent
 
 ESTIMATED = "(estimated)"
 """The writer of the end of a run that nobody recorded."""
-_SAVE = "checkpoint_save"
+_SAVE, _RESTORE = "checkpoint_save", "checkpoint_restore"
 
 
 class EstimatedLoss(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,28 +34,24 @@ class EstimatedLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class _LauncherRun:
-    """A run: `start_s` is None before the first recorded start; `ended_s` while nobody recorded an end."""
+    """A run: `start_s` is None before the first recorded start; `ended_s` while nobody recorded an end.
+
+    `ranks` are the nodes whose launchers began it, `attempts` its loads and saves, apart at each load.
+    `exit_code` is what it must have had if another run follows. `ended_by` is the node whose launcher was the
+    first to end behind the last checkpoint.
+    """
 
     start_s: float | None = None
     ranks: set[int] = field(default_factory=set)
-    """The nodes whose launchers began it."""
-    checkpoints: list[LauncherEvent] = field(default_factory=list)
-    """Loads and saves."""
+    attempts: list[list[LauncherEvent]] = field(default_factory=list)
     ended_s: float | None = None
-    by_user: bool = False
-    is_estimated: bool = False
-    ended_first: int | None = None
-    """The node whose launcher was the first to end behind the last checkpoint."""
+    exit_code: int | None = 1
+    ended_by: str = ""
 
     @property
-    def is_young(self) -> bool:
-        """Whether launchers may still start for it, or end for the run before."""
-        return self.start_s is not None and not self.checkpoints
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code that it must have had if another one follows."""
-        return None if self.by_user else 1
+    def checkpoints(self) -> list[LauncherEvent]:
+        """Its loads and saves."""
+        return [event for attempt in self.attempts for event in attempt]
 
     def frame(self) -> list[ev.GoodputEvent]:
         """Its start, if that was recorded."""
@@ -71,37 +59,30 @@ class _LauncherRun:
             return []
         return [ev.JobStarted(time_s=self.start_s, nodes=max(1, len(self.ranks)))]
 
-    def attempts(self) -> list[list[LauncherEvent]]:
-        """Its checkpoints, apart at each load."""
-        attempts: list[list[LauncherEvent]] = []
-        for event in self.checkpoints:
-            if event.kind == CHECKPOINT_LOADED or not attempts:
-                attempts.append([])
-            attempts[-1].append(event)
-        return attempts
+    def saves(self) -> list[ev.GoodputEvent]:
+        """That they were; how long they took is not known."""
+        return [_at(_SAVE, event.time_s) for event in self.checkpoints if event.kind == log.CHECKPOINT_SAVED]
 
     def paces_s(self) -> list[float]:
         """The times from each checkpoint to the save that follows."""
-        return [
-            after.time_s - before.time_s for attempt in self.attempts() for before, after in pairwise(attempt)
-        ]
+        pairs = (pair for attempt in self.attempts for pair in pairwise(attempt))
+        return [after.time_s - before.time_s for before, after in pairs]
 
 
 def as_goodput_events(events: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
     """Return the log as events for a ledger, by their times; the module says how it is taken."""
-    listed = sorted(events, key=order)
-    made = _queued(listed)
-    runs = _runs(listed)
+    listed = sorted(events, key=log.order)
+    made, runs = _queued(listed), _runs(listed)
     for number, run in enumerate(runs):
         following = runs[number + 1 :]
-        work = _work(run, following) if following or not run.checkpoints else _last_work(run)
-        made += [*run.frame(), *_saves(run), *_restores(run), *work]
-    for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
-        made += [ev.Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
+        work = _work(run, following) if following or not run.attempts else _last_work(run)
+        made += [*run.frame(), *run.saves(), *_restores(run), *work]
+    # whatever these are: from one to the other goes the job's time
+    made += [_at("recovery", edge.time_s) for edge in (*listed[:1], *listed[-1:])]
     return sorted(made, key=lambda event: span(event)[1])
 
 
-def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
+def beside(events: JobEvents, launcher: Sequence[LauncherEvent]) -> list[ev.GoodputEvent]:
     """Return what a launcher's log adds to the `events` that a job records itself.
 
     Where these have neither runs nor steps, all of it; else starts, ends and saves, each if the job records
@@ -110,18 +91,16 @@ def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[ev.Good
     recorded = {type(event) for event in events.others}
     if not (events.steps or ev.JobStarted in recorded):
         return as_goodput_events(launcher)
-    listed = sorted(launcher, key=order)
-    made = _queued(listed)
-    runs = _runs(listed)
+    made, runs = _queued(launcher), _runs(launcher)
     for run in runs:
         made += run.frame()
-        if run.ended_s is not None and not run.is_estimated:
+        if run.ended_s is not None and run.ended_by != ESTIMATED:
             code = run.exit_code if run is not runs[-1] else None
             made.append(ev.JobEnded(time_s=run.ended_s, exit_code=code))
     made = [event for event in made if type(event) not in recorded]
     kinds = {event.kind for event in events.others if isinstance(event, ev.Interval)}
     if ev.OutputCompleted not in recorded and _SAVE not in kinds.union(kind for kind, _, _ in events.borders):
-        made += [save for run in runs for save in _saves(run)]
+        made += [save for run in runs for save in run.saves()]
     return sorted(made, key=lambda event: span(event)[1])
 
 
@@ -132,22 +111,20 @@ def with_real_end(events: JobEvents, launcher: Sequence[LauncherEvent]) -> JobEv
     made = JobEvents()
     made.update(events)
     made.others = [event for event in events.others if not is_estimated(event)]
-    runs = _runs(sorted(launcher, key=order))
+    runs = _runs(launcher)
     if runs and runs[-1].ended_s is not None:
         made.add(ev.JobEnded(time_s=runs[-1].ended_s))
     return made
 
 
-def is_estimated(event: ev.GoodputEvent) -> bool:
+def is_estimated(event: ev.GoodputEvent) -> TypeGuard[ev.JobEnded]:
     """Return whether `event` is the end of a run that nobody recorded."""
     return isinstance(event, ev.JobEnded) and event.writer == ESTIMATED
 
 
 def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
     """Return what of a launcher's log is estimated, or None."""
-    ends_s = [
-        event.time_s for event in events.others if isinstance(event, ev.JobEnded) and is_estimated(event)
-    ]
+    ends_s = [event.time_s for event in events.others if is_estimated(event)]
     if not ends_s:
         return None
     saved_s = sorted(events.step_starts[""].starts_s)
@@ -155,87 +132,85 @@ def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
     return EstimatedLoss(runs=len(ends_s), lost_s=lost_s, most_s=2 * lost_s)
 
 
-def _queued(listed: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
-    return [ev.JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
+def _at(kind: str, time_s: float) -> ev.Interval:
+    return ev.Interval(kind=kind, start_s=time_s, end_s=time_s)
 
 
-def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
+def _queued(events: Iterable[LauncherEvent]) -> list[ev.GoodputEvent]:
+    return [ev.JobQueued(time_s=event.time_s) for event in events if event.kind == log.USER_SCHEDULED]
+
+
+def _runs(events: Iterable[LauncherEvent]) -> list[_LauncherRun]:
     runs = [_LauncherRun()]
-    for event in listed:
-        run, is_new_rank = runs[-1], event.node_rank not in runs[-1].ranks
-        if event.kind == JOB_STARTED and run.is_young and run.ended_s is None and is_new_rank:
-            run.ranks.add(event.node_rank)
-        elif event.kind == JOB_STARTED:
-            runs.append(_LauncherRun(start_s=event.time_s, ranks={event.node_rank}))
-        elif event.kind == JOB_TERMINATED and run.is_young and is_new_rank:  # of the run before
+    for event in sorted(events, key=log.order):
+        run, rank = runs[-1], event.node_rank
+        # of a launcher that may still start for this run, or end for the run before
+        is_new_rank = run.start_s is not None and not run.attempts and rank not in run.ranks
+        if event.kind == log.JOB_STARTED and is_new_rank and run.ended_s is None:
+            run.ranks.add(rank)
+        elif event.kind == log.JOB_STARTED:
+            runs.append(_LauncherRun(start_s=event.time_s, ranks={rank}))
+        elif event.kind == log.JOB_TERMINATED and is_new_rank:
             if runs[-2].ended_s is None:
                 runs[-2].ended_s = run.start_s
-        elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
+        elif event.kind in (log.JOB_TERMINATED, log.USER_TERMINATED):
             run.ended_s = event.time_s
-            run.by_user |= event.kind == USER_TERMINATED
-            run.ended_first = event.node_rank if run.ended_first is None else run.ended_first
-        elif event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
-            run.checkpoints.append(event)
-            run.ended_first = None
-    _estimate_ends(runs)
-    for run in runs:
-        if run.ended_s is not None and run.checkpoints:
-            run.ended_s = max(run.ended_s, run.checkpoints[-1].time_s)
-    return runs if runs[0].checkpoints or runs[0].ended_s is not None else runs[1:]
+            run.exit_code = None if event.kind == log.USER_TERMINATED else run.exit_code
+            run.ended_by = run.ended_by or f"node {rank}"
+        elif event.kind in (log.CHECKPOINT_LOADED, log.CHECKPOINT_SAVED):
+            if event.kind == log.CHECKPOINT_LOADED or not run.attempts:
+                run.attempts.append([])
+            run.attempts[-1].append(event)
+            run.ended_by = ""
+    _settle_ends(runs)
+    return runs if runs[0].attempts or runs[0].ended_s is not None else runs[1:]
 
 
-def _estimate_ends(runs: Sequence[_LauncherRun]) -> None:
-    """Set the ends that nobody recorded: half of the time to the next start, or to when a save was due."""
+def _settle_ends(runs: Sequence[_LauncherRun]) -> None:
+    """Estimate what nobody recorded: half of the time to the next start, or to when a save was due."""
     every_s = [pace_s for run in runs for pace_s in run.paces_s()]
-    for run, after in pairwise(runs):
-        last_s = run.checkpoints[-1].time_s if run.checkpoints else inf
-        if after.start_s is None or last_s >= after.start_s or run.by_user:
+    for run, after in pairwise([*runs, _LauncherRun()]):
+        if not run.attempts:
             continue
-        if run.ended_s is None or run.ended_s < last_s:  # one node's launcher ended, the others went on
+        last_s = run.attempts[-1][-1].time_s
+        # one node's launcher may have ended while the others went on
+        is_open = run.exit_code is not None and (run.ended_s is None or run.ended_s < last_s)
+        if is_open and after.start_s is not None and last_s < after.start_s:
             due_s = median(run.paces_s() or every_s or [after.start_s - last_s])
             run.ended_s = last_s + min(due_s, after.start_s - last_s) / 2
-            run.is_estimated = True
-
-
-def _saves(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
-    """Yield that they were; how long they took is not known."""
-    for event in run.checkpoints:
-        if event.kind == CHECKPOINT_SAVED:
-            yield ev.Interval(kind=_SAVE, start_s=event.time_s, end_s=event.time_s)
+            run.ended_by = ESTIMATED
+        elif run.ended_s is not None:
+            run.ended_s = max(run.ended_s, last_s)
 
 
 def _restores(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
     """Yield where the run reads a checkpoint; within it the log does not part the time from what is lost."""
-    for number, attempt in enumerate(run.attempts()):
-        loaded = attempt[0]
-        if loaded.kind != CHECKPOINT_LOADED or (number == 0 and (loaded.step <= 0 or run.start_s is None)):
-            continue
-        start_s = run.start_s if number == 0 and run.start_s is not None else loaded.time_s
-        yield ev.Interval(kind="checkpoint_restore", start_s=start_s, end_s=loaded.time_s)
+    for number, (loaded, *_) in enumerate(run.attempts):
+        if number:
+            yield _at(_RESTORE, loaded.time_s)
+        elif loaded.kind == log.CHECKPOINT_LOADED and loaded.step > 0 and run.start_s is not None:
+            yield ev.Interval(kind=_RESTORE, start_s=run.start_s, end_s=loaded.time_s)
 
 
 def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[ev.GoodputEvent]:
     """Yield the steps of a run that others follow, or that has no checkpoint, and its end."""
-    yield from (ev.StepStarted(step=event.step, time_s=event.time_s) for event in run.checkpoints)
+    made = run.checkpoints
+    yield from (ev.StepStarted(step=event.step, time_s=event.time_s) for event in made)
     if run.ended_s is None:
         return
-    if run.checkpoints and not _is_computed_again(run.checkpoints[-1].step, following):
+    if made and not _is_computed_again(made[-1].step, following):
         # what was made from there on is lost, though no run has made it again yet
-        yield ev.Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
-        yield ev.StepStarted(step=run.checkpoints[-1].step, time_s=run.ended_s)
-    code, writer = run.exit_code if following else None, ""
-    if run.is_estimated:
-        writer = ESTIMATED
-    elif code and len(run.ranks) > 1 and run.ended_first is not None:
-        writer = f"node {run.ended_first}"
-    yield ev.JobEnded(time_s=run.ended_s, exit_code=code, writer=writer)
+        yield _at(_RESTORE, run.ended_s)
+        yield ev.StepStarted(step=made[-1].step, time_s=run.ended_s)
+    code = run.exit_code if following else None
+    is_said = run.ended_by == ESTIMATED or (code and len(run.ranks) > 1)
+    yield ev.JobEnded(time_s=run.ended_s, exit_code=code, writer=run.ended_by if is_said else "")
 
 
 def _last_work(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
     """Yield the steps of the last run of all, which has checkpoints, up to the last that made progress."""
-    last = run.attempts()[-1]
-    kept = _advancing(last)
-    for event in (*run.checkpoints[: -len(last)], *kept[:-1]):
+    kept = _advancing(run.attempts[-1])
+    for event in (*run.checkpoints[: -len(run.attempts[-1])], *kept[:-1]):
         yield ev.StepStarted(step=event.step, time_s=event.time_s)
     last_s = kept[-1].time_s
     if len(kept) > 1:  # the step that the last checkpoint ended takes as long as all since the one before
@@ -248,12 +223,12 @@ def _last_work(run: _LauncherRun) -> Iterator[ev.GoodputEvent]:
         yield ev.IntervalEnded(kind=_SAVE, time_s=last_s)
 
 
-def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:
+def _is_computed_again(step: int, runs: Iterable[_LauncherRun]) -> bool:
     """Return whether any of these runs begins at, or goes back to, `step` or before, and makes steps."""
     return any(
-        attempt[0].step <= step and (len(_advancing(attempt)) > 1 or number < len(attempts) - 1)
-        for attempts in (run.attempts() for run in runs)
-        for number, attempt in enumerate(attempts)
+        attempt[0].step <= step and (len(_advancing(attempt)) > 1 or attempt is not run.attempts[-1])
+        for run in runs
+        for attempt in run.attempts
     )
 
 

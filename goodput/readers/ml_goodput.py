@@ -1,6 +1,6 @@
 """What the entries of ml-goodput-measurement's recorder, and of Orbax beside it, say as goodput events."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from .. import events as ev
@@ -13,11 +13,13 @@ _CHECKPOINTER = {
     "restore": ("checkpoint_restore", "checkpoint_manager"),
     "emergency_restore": ("checkpoint_restore", "checkpoint_manager"),
 }
-_PLAIN = {
+_INTERVALS = {
     "tpu_init": "device_init",
     "training_prep": "training_prep",
     "data_loading": "data_loading",
     "elastic_reinit": "elastic_reinit",
+    "elastic_wait": "elastic_wait",
+    "custom_badput_event": "custom",
 }
 
 
@@ -27,7 +29,7 @@ class NotUnderstoodError(ValueError):
 
 def recorder_events(entry: Entry) -> list[ev.GoodputEvent]:
     """Return the events in an entry of the recorder, or of Orbax. Raises NotUnderstoodError."""
-    events = [read(entry, key) for key in entry if (read := _READERS.get(key)) is not None]
+    events = [event for key in entry if (event := _event(entry, key)) is not None]
     kind = entry.get("event_type")
     if isinstance(kind, str) and kind in _CHECKPOINTER:
         events.append(_checkpoint(entry, *_CHECKPOINTER[kind]))
@@ -68,17 +70,30 @@ def integer_of(entry: Entry, key: str) -> int:
     raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
 
 
-def _border(entry: Entry, key: str) -> ev.GoodputEvent:
-    """Return the start or end of an interval, with the name that the entry has for it."""
-    event = ev.IntervalStarted if key.endswith("_start_time") else ev.IntervalEnded
-    time_s = seconds_of(entry, key)
-    if key.startswith("custom_"):
+def _event(entry: Entry, key: str) -> ev.GoodputEvent | None:
+    """Return the event whose time `key` holds, or None. Raises NotUnderstoodError."""
+    match key:
+        case "step_start_time":
+            return ev.StepStarted(step=integer_of(entry, "step_count"), time_s=seconds_of(entry, key))
+        case "job_start_time":
+            return ev.JobStarted(time_s=seconds_of(entry, key))
+        case "job_end_time":
+            return ev.JobEnded(time_s=seconds_of(entry, key))
+        case "elastic_slice_counts_timestamp":
+            time_s, counted = seconds_of(entry, key), ("active", "total", "available")
+            counts = {name: integer_of(entry, f"{name}_slices") for name in counted}
+            return ev.SlicesObserved(time_s=time_s, **counts)
+    interval, _, border = key.removesuffix("_time").rpartition("_")
+    kind, name = _INTERVALS.get(interval), ""
+    if kind is None or key not in (f"{interval}_start_time", f"{interval}_end_time"):
+        return None
+    if kind == "custom":
         name = str(entry.get("custom_badput_event_type", "unknown")).upper()
-        return event(kind="custom", time_s=time_s, name=name)
-    if key.startswith("elastic_wait_"):
+    elif kind == "elastic_wait":
         name = str(entry.get("elastic_wait_event_type", "unknown"))
-        return event(kind=elastic_wait_kind(name), time_s=time_s, name=name)
-    return event(kind=_PLAIN[key.rpartition("_")[0].rpartition("_")[0]], time_s=time_s)
+        kind = elastic_wait_kind(name)
+    event = ev.IntervalStarted if border == "start" else ev.IntervalEnded
+    return event(kind=kind, time_s=seconds_of(entry, key), name=name)
 
 
 def _checkpoint(entry: Entry, kind: str, key: str) -> ev.Interval:
@@ -92,24 +107,3 @@ def _checkpoint(entry: Entry, kind: str, key: str) -> ev.Interval:
     has_step = entry.get("step") is not None
     name = checkpoint_name(integer_of(entry, "step"), entry.get("directory")) if has_step else ""
     return ev.Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
-
-
-_READERS: dict[str, Callable[[Entry, str], ev.GoodputEvent]] = {
-    "step_start_time": lambda entry, key: ev.StepStarted(
-        step=integer_of(entry, "step_count"), time_s=seconds_of(entry, key)
-    ),
-    "job_start_time": lambda entry, key: ev.JobStarted(time_s=seconds_of(entry, key)),
-    "job_end_time": lambda entry, key: ev.JobEnded(time_s=seconds_of(entry, key)),
-    "elastic_slice_counts_timestamp": lambda entry, key: ev.SlicesObserved(
-        time_s=seconds_of(entry, key),
-        active=integer_of(entry, "active_slices"),
-        total=integer_of(entry, "total_slices"),
-        available=integer_of(entry, "available_slices"),
-    ),
-    **{
-        f"{interval}_{border}_time": _border
-        for interval in (*_PLAIN, "custom_badput_event", "elastic_wait")
-        for border in ("start", "end")
-    },
-}
-"""What the recorder's entries say, by the key that holds the time of it."""
