@@ -7,13 +7,13 @@ has the reasons.
 """
 
 from collections.abc import Sequence
-from math import isfinite, log, sqrt
+from math import log, sqrt
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from .failures import Failures
-from .model import IntervalError
+from .model import IntervalError, require
 
 # numpy and scipy are slow to load: who never asks shall not pay for them
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ class FailurePrior(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("mtbf_s", "weight", "share_weight"):
-            value = getattr(self, name)
-            if not (isfinite(value) and value > 0):
-                raise IntervalError(f"prior: {name} is {value}: it must be a number above 0")
+            require(**{f"prior: {name}": getattr(self, name)})
         if not 0 < self.cache_share < 1:
             raise IntervalError(f"prior: cache_share is {self.cache_share}: it must lie between 0 and 1")
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import chain
+from math import inf
 from operator import itemgetter
 from statistics import fmean
 
@@ -88,7 +89,7 @@ class FailureWatch:
         self._has_start = False
         self._is_run = False
         """Ranks may speak before the first start is reported: without a step or an output that is no run."""
-        self._last_s = 0.0
+        self._last_s = -inf
         self._ended: bool | None = None
         self._planned = self._node_failed = False
         self._failed_s: float | None = None
@@ -109,8 +110,7 @@ class FailureWatch:
 
     def _lived(self, event: ev.GoodputEvent, time_s: float) -> None:
         """Take in what the application did until `time_s`."""
-        if self._start_s is None:
-            self._start_s = self._last_s = time_s
+        self._start_s = time_s if self._start_s is None else self._start_s
         self._last_s = max(self._last_s, time_s)
         match event:
             case ev.JobEnded():
@@ -122,24 +122,22 @@ class FailureWatch:
             case ev.StepStarted() | ev.StepCompleted() | ev.OutputCompleted():
                 self._is_run = True
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
-            case _:
-                pass
 
     @property
     def failures(self) -> Failures:
         """What was seen so far."""
         failed = self._node_failed or (self._ended is False and not self._planned)
-        mean_s = {level: fmean(each_s) if each_s else 0.0 for level, each_s in self._restarts.items()}
-        every_s = [*chain.from_iterable(self._restarts.values())]
+        restarts = {**self._restarts, "any": [*chain.from_iterable(self._restarts.values())]}
+        mean_s = {level: fmean(each_s or [0.0]) for level, each_s in restarts.items()}
         return Failures(
             observed_s=self._observed_s + self._run_s,
-            cache=len(self._restarts["cache"]),
-            prefix=len(self._restarts["prefix"]),
+            cache=len(restarts["cache"]),
+            prefix=len(restarts["prefix"]),
             unknown=self._unknown + failed,
             nodes=self._nodes,
             cache_restart_s=mean_s["cache"],
             prefix_restart_s=mean_s["prefix"],
-            restart_s=fmean(every_s) if every_s else 0.0,
+            restart_s=mean_s["any"],
         )
 
     @property

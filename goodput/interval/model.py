@@ -8,7 +8,7 @@ that the cache keeps is being flushed. `docs/interval.md` has the formulas and t
 """
 
 from collections.abc import Callable
-from math import exp, expm1, inf, isfinite, log, log1p, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
 
 import msgspec
 
@@ -23,15 +23,23 @@ class IntervalError(ValueError):
     """Input that no machine can have; the text says which and what is possible."""
 
 
+def require(*, or_0: bool = False, **values: float) -> None:
+    """Raise IntervalError, with its name, for a value that is no number above 0, or from 0 on."""
+    for name, value in values.items():
+        if not (0 < value < inf or (or_0 and value == 0)):
+            wanted = "0 or a number above it" if or_0 else "a number above 0"
+            raise IntervalError(f"{name} is {value}: it must be {wanted}")
+
+
 def young(checkpoint_s: float, mtbf_s: float) -> float:
     """Young's interval, sqrt(2 C M): right to first order where a checkpoint is short against the MTBF."""
-    _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
+    require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     return sqrt(2 * checkpoint_s * mtbf_s)
 
 
 def daly(checkpoint_s: float, mtbf_s: float) -> float:
     """Daly's interval of higher order; the MTBF where a checkpoint takes two of them or more."""
-    _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
+    require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     if checkpoint_s >= 2 * mtbf_s:
         return mtbf_s
     ratio = checkpoint_s / (2 * mtbf_s)
@@ -44,7 +52,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     Floats are too coarse for W: the zero of x + ln(1 - x) + C/M, x = interval / M, by Newton's steps from
     above.
     """
-    _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
+    require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     ratio = checkpoint_s / mtbf_s
     if not ratio:  # of numbers that far apart
         return sqrt(2 * checkpoint_s) * sqrt(mtbf_s)
@@ -59,8 +67,8 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
 
 def goodput(interval_s: float, checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
     """The share of time that is lasting work, 0 to 1, as far as checkpoints and failures go (Daly 2006)."""
-    _require(interval_s=interval_s, checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
-    _require_not_negative(restart_s=restart_s)
+    require(interval_s=interval_s, checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
+    require(or_0=True, restart_s=restart_s)
     attempt = (interval_s + checkpoint_s) / mtbf_s
     if attempt + restart_s / mtbf_s > _TOO_LONG:
         return 0.0
@@ -96,9 +104,9 @@ class Levels(ScheduleCosts, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("checkpoint_s", "cache_mtbf_s", "prefix_mtbf_s"):
-            _require(**{name: getattr(self, name)})
+            require(**{name: getattr(self, name)})
         for name in ("flush_cost_s", "flush_s", "cache_restart_s", "prefix_restart_s"):
-            _require_not_negative(**{name: getattr(self, name)})
+            require(or_0=True, **{name: getattr(self, name)})
 
     @property
     def mtbf_s(self) -> float:
@@ -128,7 +136,7 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     (`docs/interval.md`). With one piece and equal restarts it is :func:`goodput`.
     """
     n = schedule.flush_every
-    _require(interval_s=schedule.interval_s, flush_every=n)
+    require(interval_s=schedule.interval_s, flush_every=n)
     mtbf_s = levels.mtbf_s
     cached = mtbf_s / levels.cache_mtbf_s
     piece_s = schedule.interval_s + levels.checkpoint_s
@@ -140,8 +148,15 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     ends = restarted + (1 - restarted) * (1 - cached)  # a try succeeds, or is the last from the cache
     back, restart_s = restarted / ends, mtbf_s * (1 - restarted) / ends
     prefix_restart_s = mtbf_s * expm1(levels.prefix_restart_s / mtbf_s)
-    through, spent_s = _piece(piece_s, mtbf_s, cached, back, restart_s)
-    last_through, last_spent_s = _piece(last_piece_s, mtbf_s, cached, back, restart_s)
+
+    def piece(takes_s: float) -> tuple[float, float]:
+        """Probability to get through without the prefix directory, and the mean time spent until either."""
+        fails = -expm1(-takes_s / mtbf_s)
+        leaves = 1 - fails * cached * back
+        return exp(-takes_s / mtbf_s) / leaves, fails * (mtbf_s + cached * restart_s) / leaves
+
+    through, spent_s = piece(piece_s)
+    last_through, last_spent_s = piece(last_piece_s)
     all_but_last = exp((n - 1) * log(through))
     to_flush = all_but_last * last_through
     if to_flush < exp(-_TOO_LONG):
@@ -150,15 +165,6 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     attempt_s = spent_s * series + last_spent_s * all_but_last
     total_s = (attempt_s + (1 - to_flush) * prefix_restart_s) / to_flush
     return n * schedule.interval_s / total_s
-
-
-def _piece(
-    piece_s: float, mtbf_s: float, cached: float, back: float, restart_s: float
-) -> tuple[float, float]:
-    """Probability to get through without the prefix directory, and the mean time spent until either."""
-    fails = -expm1(-piece_s / mtbf_s)
-    leaves = 1 - fails * cached * back
-    return exp(-piece_s / mtbf_s) / leaves, fails * (mtbf_s + cached * restart_s) / leaves
 
 
 def first_order(levels: Levels) -> Schedule:
@@ -193,7 +199,7 @@ def _climb(levels: Levels, flush_every: int) -> Schedule:
 
 def best_interval(levels: Levels, flush_every: int) -> Schedule:
     """The best interval when every `flush_every`-th checkpoint is flushed."""
-    _require(flush_every=flush_every)
+    require(flush_every=flush_every)
     mean_cost_s = levels.checkpoint_s + levels.flush_cost_s / flush_every
     guess_s = exact(mean_cost_s, 1 / (1 / levels.cache_mtbf_s + flush_every / levels.prefix_mtbf_s))
     shortest_s = shortest_interval_s(levels, flush_every)
@@ -222,15 +228,3 @@ def _highest(value: Callable[[float], float], low: float, high: float) -> float:
             right = low + _GOLDEN * (high - low)
             value_right = value(right)
     return (low + high) / 2
-
-
-def _require(**values: float) -> None:
-    for name, value in values.items():
-        if not (isfinite(value) and value > 0):
-            raise IntervalError(f"{name} is {value}: it must be a number above 0")
-
-
-def _require_not_negative(**values: float) -> None:
-    for name, value in values.items():
-        if not 0 <= value < inf:
-            raise IntervalError(f"{name} is {value}: it must be 0 or a number above it")

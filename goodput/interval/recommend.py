@@ -13,22 +13,10 @@ from typing import TypeAlias
 import msgspec
 
 from ..checkpoint_cost import CheckpointCost
+from . import model
 from .failure_rate import FailurePrior, posterior
 from .failures import Failures
-from .model import (
-    IntervalError,
-    Levels,
-    Schedule,
-    ScheduleCosts,
-    daly,
-    exact,
-    first_order,
-    flush_wait_s,
-    optimal,
-    shortest_interval_s,
-    two_level_goodput,
-    young,
-)
+from .model import IntervalError, Levels, Schedule, ScheduleCosts
 
 CONFIDENCE = 0.9
 _TAIL = (1 - CONFIDENCE) / 2
@@ -117,7 +105,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 IN_USE = "in use"
 ASKED = "what if"
 _Method: TypeAlias = Callable[[Levels], Schedule]
-_RULES = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
+_RULES = {"Young 1974": model.young, "Daly 2006": model.daly, "exact": model.exact}
 
 
 def measured(
@@ -133,18 +121,15 @@ def measured(
     mine = [cost for cost in costs if cost.generation == costs[-1].generation]
     mine = mine if len(mine) >= _ENOUGH else list(costs[-_RECENT:])
     flushes = [cost for cost in mine if cost.flushed]
+    two_levels = flush_every > 0 and bool(flushes)
     all_s = fmean(cost.blocking_s + cost.slowdown_s for cost in mine)
     shared_s = fmean(min(cost.blocking_s, cost.blocked_on_flush_s + cost.wait_s) for cost in mine)
-    felt_s = max(0.0, shared_s + fmean(cost.slowdown_s for cost in mine))
-    two_levels = flush_every > 0 and bool(flushes)
-    own_s = max(0.0, all_s - felt_s if two_levels else all_s)
-    if own_s <= 0:
+    felt_s = max(0.0, shared_s + fmean(cost.slowdown_s for cost in mine)) if two_levels else 0.0
+    if all_s <= felt_s:
         raise IntervalError("checkpoints cost nothing measurable: any interval is as good as another")
-    between = [cost.interval_s - before.blocking_s for before, cost in pairwise(mine)]
-    between = [each for each in between if each > 0]
-    found = MeasuredCosts(
-        checkpoint_s=own_s, interval_s=median(between) if between else 0.0, checkpoints=len(mine)
-    )
+    between = (cost.interval_s - before.blocking_s for before, cost in pairwise(mine))
+    interval_s = median([each for each in between if each > 0] or [0.0])
+    found = MeasuredCosts(checkpoint_s=all_s - felt_s, interval_s=interval_s, checkpoints=len(mine))
     if not two_levels:
         return found
     flush_cost_s = felt_s * len(mine) / len(flushes)
@@ -157,9 +142,8 @@ def measured(
         flush_every=flush_every,
         next_output_waits=next_output_waits,
     )
-    explained_s = flush_wait_s(found.in_use, found) if found.interval_s else 0.0
-    unexplained_s = max(0.0, flush_cost_s - others_s - explained_s)
-    return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
+    explained_s = model.flush_wait_s(found.in_use, found) if found.interval_s else 0.0
+    return msgspec.structs.replace(found, flush_cost_s=max(others_s, flush_cost_s - explained_s))
 
 
 def recommend(
@@ -171,15 +155,14 @@ def recommend(
     for flushes of a job that has only one level.
     """
     now, best = found.in_use, "exact, two levels" if found.flush_every else "exact"
-    given: dict[str, _Method] = {IN_USE: lambda _: now} if found.interval_s else {}
+    given = {IN_USE: now} if found.interval_s else {}
     if asked is not None:
         if asked.flush_every and not found.flush_every:
             raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
-        schedule = msgspec.structs.replace(asked, flush_every=asked.flush_every or now.flush_every)
-        given[ASKED] = lambda _: schedule
-    methods = given | {name: _one_level(rule, found) for name, rule in _RULES.items()}
+        given[ASKED] = msgspec.structs.replace(asked, flush_every=asked.flush_every or now.flush_every)
+    methods = {name: _one_level(rule, found) for name, rule in _RULES.items()}
     if found.flush_every:
-        methods |= {"first order, two levels": first_order, best: optimal}
+        methods |= {"first order, two levels": model.first_order, best: model.optimal}
     known = posterior(failures, prior)
     # with one level the share does not count
     rates, shares = _WORLDS, [known.cache_share]
@@ -187,10 +170,11 @@ def recommend(
         rates, shares = _WORLDS_A_LEVEL, known.cache_shares(_midpoints(_WORLDS_A_LEVEL))
     pairs = [(mtbf_s, share) for mtbf_s in known.mtbfs_s(_midpoints(rates)) for share in shares]
     worlds = [_levels(found, failures, *pair) for pair in [(known.mtbf_s, known.cache_share), *pairs]]
-    chosen = {name: [method(levels) for levels in worlds] for name, method in methods.items()}
+    chosen = {name: [schedule] * len(worlds) for name, schedule in given.items()}
+    chosen |= {name: [method(levels) for levels in worlds] for name, method in methods.items()}
     # what is chosen for the mean rate is in force whatever the rate turns out to be
     goodputs = {
-        name: [two_level_goodput(schedules[0], levels) for levels in worlds]
+        name: [model.two_level_goodput(schedules[0], levels) for levels in worlds]
         for name, schedules in chosen.items()
     }
     choices = [
@@ -201,8 +185,8 @@ def recommend(
             goodput=_estimate(goodputs[name]),
             lost=_estimate(map(sub, goodputs[best], goodputs[name])),
             gained=_estimate(map(sub, goodputs[name], goodputs[IN_USE])) if IN_USE in goodputs else None,
-            flush_wait_s=flush_wait_s(schedules[0], found),
-            shortest_interval_s=shortest_interval_s(found, schedules[0].flush_every),
+            flush_wait_s=model.flush_wait_s(schedules[0], found),
+            shortest_interval_s=model.shortest_interval_s(found, schedules[0].flush_every),
         )
         for name, schedules in chosen.items()
     ]
@@ -226,13 +210,13 @@ def pace(found: MeasuredCosts, failures: Failures, prior: FailurePrior) -> Pace:
         raise IntervalError("the interval in use is not known before the second checkpoint")
     known = posterior(failures, prior)
     levels = _levels(found, failures, known.mtbf_s, known.cache_share)
-    best = (optimal if found.flush_every else _one_level(exact, found))(levels)
+    best = (model.optimal if found.flush_every else _one_level(model.exact, found))(levels)
     now = found.in_use
     return Pace(
         interval_s=found.interval_s,
         best_s=best.interval_s,
         checkpoint_s=found.checkpoint_s + found.flush_cost_s / now.flush_every,
-        lost=two_level_goodput(best, levels) - two_level_goodput(now, levels),
+        lost=model.two_level_goodput(best, levels) - model.two_level_goodput(now, levels),
         settings=_settings(found, best),
     )
 
@@ -250,7 +234,7 @@ def _one_level(rule: Callable[[float, float], float], found: MeasuredCosts) -> _
 
 def _settings(found: MeasuredCosts, schedule: Schedule) -> dict[str, int]:
     """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
-    seconds, shortest_s = round(schedule.interval_s), shortest_interval_s(found, schedule.flush_every)
+    seconds, shortest_s = round(schedule.interval_s), model.shortest_interval_s(found, schedule.flush_every)
     if seconds < shortest_s <= schedule.interval_s:  # rounded into waiting
         seconds += 1
     made = {"SCR_CHECKPOINT_SECONDS": max(1, seconds)}

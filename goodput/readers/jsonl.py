@@ -169,8 +169,7 @@ class Log:
             raise ValueError("too many jobs")
         for name, events in jobs.items():
             self._job(name).events.update(events)
-        if count > len(other):
-            self.forms[form] += count - len(other)
+        self.forms[form] += count - len(other)
         return other
 
     def _line(self, line: bytes, number: int) -> None:
@@ -178,18 +177,28 @@ class Log:
         if text in _PUNCTUATION:
             return
         try:
-            self._entry(_entry_of(text.rstrip(b",")))
+            self._entry(text.rstrip(b","))
         except NotUnderstoodError as error:
             self.garbage += 1
             if len(self.problems) < MAX_PROBLEMS:
                 self.problems.append(LogProblem(line=number, what=str(error)))
 
-    def _entry(self, entry: Mapping[str, object]) -> None:
+    def _entry(self, text: bytes) -> None:
+        """Take the entry in a line in, or in the payload there. Raises NotUnderstoodError."""
+        try:
+            whole = msgspec.json.decode(text, type=dict[str, object])
+        except NO_JSON:
+            raise NotUnderstoodError("no JSON object") from None
+        entry = whole.get("jsonPayload", whole)
+        if not isinstance(entry, dict):
+            raise NotUnderstoodError("its jsonPayload is no JSON object")
         job, tag = str(entry.get("job_name") or ""), entry.get("type")
         if isinstance(tag, str) and tag in _TAGS:
-            self._add(job, "scrtune", [own_event(entry)])
+            own = own_event(entry)
+            self._log(job, "scrtune", span(own)).events.add(own)
         elif entry.get("event_type") in resiliency.KINDS:
-            self._add(job, "resiliency", [launcher_event(entry)])
+            told = launcher_event(entry)
+            self._log(job, "resiliency", (told.time_s, told.time_s)).launcher.append(told)
         elif isinstance(tag, str):  # for other readers, or of a later version
             count = entry.get("count")
             if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
@@ -197,20 +206,19 @@ class Log:
             is_room = tag in self.ignored or len(self.ignored) < MAX_PROBLEMS
             self.ignored[tag[:100] if is_room else "others"] += 1
         else:
-            self._add(job, "ml-goodput-measurement", recorder_events(entry))
+            events = recorder_events(entry)
+            self._log(job, "ml-goodput-measurement", *map(span, events)).events.extend(events)
 
-    def _add(self, job: str, form: str, events: Sequence[GoodputEvent | LauncherEvent]) -> None:
-        """Add what an entry says of a job, if that lies within its bulk."""
+    def _log(self, job: str, form: str, *spans: tuple[float, float]) -> JobLog:
+        """Return the log that an entry belongs to, if what it says lies within the bulk of the job."""
         low_s, high_s = self._bulks.get(job, (-inf, inf))
-        for event in events:
-            start_s, end_s = (event.time_s, event.time_s) if isinstance(event, LauncherEvent) else span(event)
+        for start_s, end_s in spans:
             if start_s < low_s or end_s > high_s:
                 far = moment(start_s if start_s < low_s else end_s)
                 raise NotUnderstoodError(f"{far} is more than a year from the bulk of the job's log")
         log = self._job(job)
         self.forms[form] += 1
-        log.launcher += (event for event in events if isinstance(event, LauncherEvent))
-        log.events.extend(event for event in events if not isinstance(event, LauncherEvent))
+        return log
 
     def _job(self, name: str) -> JobLog:
         if name not in self.jobs:
@@ -249,24 +257,9 @@ def launcher_event(entry: Mapping[str, object]) -> LauncherEvent:
     kind, timestamp = str(entry["event_type"]), entry.get("timestamp")
     if not isinstance(timestamp, str):
         raise NotUnderstoodError(f"{kind} without its timestamp")
-    try:
-        time_us = resiliency.microseconds(timestamp)
-    except ValueError as error:
-        raise NotUnderstoodError(str(error)) from None
+    time_us = resiliency.microseconds(timestamp)
     step, node_rank = integer_of(entry, "step"), integer_of(entry, "node_rank")
     return LauncherEvent(kind=kind, time_us=time_us, step=step, node_rank=node_rank)
-
-
-def _entry_of(text: bytes) -> dict[str, object]:
-    """Return the entry in a line, or in the payload there. Raises NotUnderstoodError."""
-    try:
-        entry = msgspec.json.decode(text, type=dict[str, object])
-    except NO_JSON:
-        raise NotUnderstoodError("no JSON object") from None
-    payload = entry.get("jsonPayload", entry)
-    if not isinstance(payload, dict):
-        raise NotUnderstoodError("its jsonPayload is no JSON object")
-    return payload
 
 
 def _decoded(text: bytes, count: int, decoder: msgspec.json.Decoder[_T]) -> tuple[list[_T], Sequence[int]]:
@@ -306,19 +299,18 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
 def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
     for job, part in _grouped(lines, "job_name"):
         begun = [line for line in part if line.step_start_time is not UNSET]
-        loading = [line for line in part if line.step_start_time is UNSET] if len(begun) < len(part) else []
-        begins = [int(line.data_loading_end_time is UNSET) for line in loading]
-        both = begins.count(0) - [line.data_loading_start_time for line in loading].count(UNSET)
-        if both or [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time]:
-            raise ValueError("several things in one entry")
+        others = [line for line in part if line.step_start_time is UNSET] if len(begun) < len(part) else ()
+        loads = list(map(_LOADING, others))
+        if [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time] or [
+            start for start, end in loads if (start is UNSET) is (end is UNSET)
+        ]:
+            raise ValueError("not one thing in each entry")
         if begun:
             _fill(jobs[job].step_starts[""], begun, numbers="step_count", starts_s="step_start_time")
-        if loading:
+        if loads:
             borders = jobs[job].borders["data_loading", "", ""]
-            borders.numbers.fromlist(begins)
-            borders.starts_s.fromlist(
-                [start if end is UNSET else end for start, end in map(_LOADING, loading)]
-            )
+            borders.numbers.fromlist([int(end is UNSET) for _, end in loads])
+            borders.starts_s.fromlist([start if end is UNSET else end for start, end in loads])
 
 
 def _grouped(lines: list[Any], *fields: str) -> Iterable[tuple[Any, list[Any]]]:
@@ -333,6 +325,6 @@ def _grouped(lines: list[Any], *fields: str) -> Iterable[tuple[Any, list[Any]]]:
 
 
 def _fill(columns: Any, lines: list[Any], **fields: str) -> None:
-    """Append a field of each line to the columns of these names."""
+    """Append a field of each line to the columns of these names. Raises TypeError where a line has none."""
     for column, field in fields.items():
         getattr(columns, column).fromlist(list(map(attrgetter(field), lines)))

@@ -13,6 +13,8 @@ from math import floor, log10
 
 import msgspec
 
+from .ml_goodput import NotUnderstoodError
+
 KINDS = (
     USER_SCHEDULED := "user_scheduled",
     JOB_STARTED := "job_started",
@@ -58,13 +60,13 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def microseconds(timestamp: str) -> int:
-    """Return an ISO 8601 or RFC 3339 time (UTC unless it says) as epoch microseconds. Raises ValueError."""
+    """Return an ISO 8601 time (UTC unless it says) as epoch microseconds. Raises NotUnderstoodError."""
     try:
         moment = msgspec.convert(timestamp, datetime)
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
         return (zoned - _EPOCH) // _MICROSECOND
     except (msgspec.ValidationError, OverflowError):
-        raise ValueError(f"{timestamp!r} is no time") from None
+        raise NotUnderstoodError(f"{timestamp!r} is no time") from None
 
 
 def moment(time_s: float, *, milliseconds: bool = False) -> str:
