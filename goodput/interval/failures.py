@@ -10,7 +10,7 @@ from statistics import fmean
 import msgspec
 
 from .. import events as ev
-from ..job_events import JobEvents
+from ..job_events import JobEvents, Moments
 from ..ledger.launches import run_starts
 from ..validation import span
 
@@ -54,7 +54,7 @@ def failures_of(events: JobEvents) -> Failures:
 
 
 def _thinned(events: JobEvents) -> list[ev.GoodputEvent]:
-    """Return all but steps and borders that are neither first nor last between two others, by their ends."""
+    """Return all by their ends; of steps and borders the first, the last, and those last before others."""
     rare = [(span(event)[1], event) for event in events.others]
     rare += [
         (time_s, ev.IntervalEnded(kind=kind, time_s=time_s))
@@ -64,17 +64,15 @@ def _thinned(events: JobEvents) -> list[ev.GoodputEvent]:
         if not begins
     ]
 
-    def kept(columns: Iterable[Iterable[float]]) -> list[float]:
-        times_s = sorted(chain.from_iterable(columns))
-        at = [bisect_left(times_s, end_s) for end_s, _ in rare]
-        near = {0, len(times_s) - 1, *at, *(place - 1 for place in at)}
-        return [times_s[place] for place in near if 0 <= place < len(times_s)]
+    def kept(columns: Iterable[Moments]) -> set[float]:
+        times_s = sorted(time_s for each in columns for time_s in each.ends_s)
+        at = (bisect_left(times_s, end_s) for end_s, _ in rare)
+        return {*times_s[:1], *times_s[-1:], *(times_s[place - 1] for place in at if place)}
 
-    bordered = [each.ends_s for each in events.borders.values()]
-    begun = kept(each.ends_s for each in events.steps)
-    steps = [(time_s, ev.StepStarted(step=0, time_s=time_s)) for time_s in begun]
-    signs = [(time_s, ev.IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
-    return [event for _, event in sorted([*rare, *steps, *signs], key=itemgetter(0))]
+    rare += [(time_s, ev.StepStarted(step=0, time_s=time_s)) for time_s in kept(events.steps)]
+    signs = kept(events.borders.values())
+    rare += [(time_s, ev.IntervalEnded(kind="custom", time_s=time_s)) for time_s in signs]
+    return [event for _, event in sorted(rare, key=itemgetter(0))]
 
 
 class FailureWatch:

@@ -26,7 +26,6 @@ KINDS = (
 """The kinds of events, in the order that those of the same time have."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 _US = 1_000_000
 
 
@@ -64,7 +63,7 @@ def microseconds(timestamp: str) -> int:
     try:
         moment = msgspec.convert(timestamp, datetime)
         zoned = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
-        return (zoned - _EPOCH) // _MICROSECOND
+        return (zoned - _EPOCH) // timedelta(microseconds=1)
     except (msgspec.ValidationError, OverflowError):
         raise NotUnderstoodError(f"{timestamp!r} is no time") from None
 
@@ -87,24 +86,19 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
     loaded = [event.step for event in timeline if event.kind == CHECKPOINT_LOADED]
     saved = [event.step for event in timeline if event.kind == CHECKPOINT_SAVED]
     runtime_s = (timeline[-1].time_us - timeline[0].time_us) / _US
-    found = Metrics(
+    gained = max(0, max(saved) - min(loaded)) if saved and loaded else 0
+    effective_s = gained * reference_step_time_s if gained and reference_step_time_s is not None else None
+    return Metrics(
         total_events=len(timeline),
         job_started_count=sum(event.kind == JOB_STARTED for event in timeline),
         checkpoints_loaded=sum(step > 0 for step in loaded) if loaded else None,
         checkpoints_saved=len(saved),
         total_runtime_s=runtime_s,
-    )
-    difference = max(saved) - min(loaded) if saved and loaded else 0
-    if difference <= 0:
-        return found
-    effective_s = None if reference_step_time_s is None else difference * reference_step_time_s
-    return msgspec.structs.replace(
-        found,
-        min_loaded_step=min(loaded),
-        max_saved_step=max(saved),
-        step_difference=difference,
+        min_loaded_step=min(loaded) if gained else None,
+        max_saved_step=max(saved) if gained else None,
+        step_difference=gained or None,
         effective_computation_time_s=effective_s,
-        goodput_percentage=None if effective_s is None or not runtime_s else effective_s / runtime_s * 100,
+        goodput_percentage=effective_s / runtime_s * 100 if effective_s is not None and runtime_s else None,
     )
 
 
