@@ -6,7 +6,6 @@ library") says how its time is taken, and how the end of a run is estimated that
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 from typing import TypeGuard
@@ -32,8 +31,7 @@ class EstimatedLoss(msgspec.Struct, frozen=True, kw_only=True):
     most_s: float
 
 
-@dataclass
-class _LauncherRun:
+class _LauncherRun(msgspec.Struct):
     """A run: `start_s` is None before the first recorded start; `ended_s` while nobody recorded an end.
 
     `ranks` are the nodes whose launchers began it, `attempts` its loads and saves, apart at each load.
@@ -42,8 +40,8 @@ class _LauncherRun:
     """
 
     start_s: float | None = None
-    ranks: set[int] = field(default_factory=set)
-    attempts: list[list[LauncherEvent]] = field(default_factory=list)
+    ranks: set[int] = set()
+    attempts: list[list[LauncherEvent]] = []
     ended_s: float | None = None
     exit_code: int | None = 1
     ended_by: str = ""
