@@ -299,18 +299,18 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
 def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
     for job, part in _grouped(lines, "job_name"):
         begun = [line for line in part if line.step_start_time is not UNSET]
-        others = [line for line in part if line.step_start_time is UNSET] if len(begun) < len(part) else ()
-        loads = list(map(_LOADING, others))
-        if [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time] or [
-            start for start, end in loads if (start is UNSET) is (end is UNSET)
-        ]:
-            raise ValueError("not one thing in each entry")
+        loading = [line for line in part if line.step_start_time is UNSET] if len(begun) < len(part) else []
+        begins = [int(line.data_loading_end_time is UNSET) for line in loading]
+        both = begins.count(0) - [line.data_loading_start_time for line in loading].count(UNSET)
+        if both or [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time]:
+            raise ValueError("several things in one entry")
         if begun:
             _fill(jobs[job].step_starts[""], begun, numbers="step_count", starts_s="step_start_time")
-        if loads:
+        if loading:
             borders = jobs[job].borders["data_loading", "", ""]
-            borders.numbers.fromlist([int(end is UNSET) for _, end in loads])
-            borders.starts_s.fromlist([start if end is UNSET else end for start, end in loads])
+            borders.numbers.fromlist(begins)
+            times_s = [start if end is UNSET else end for start, end in map(_LOADING, loading)]
+            borders.starts_s.fromlist(times_s)
 
 
 def _grouped(lines: list[Any], *fields: str) -> Iterable[tuple[Any, list[Any]]]:
