@@ -28,7 +28,7 @@ _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
-_MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.25
+_MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.5
 _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
@@ -186,11 +186,15 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
 
 
 def _is_safe(view: View, gain: Array) -> Mask:
-    """Return which candidates probably lose no more than the budget has: the more to gain, the more risk."""
+    """Return which candidates probably lose no more than the budget has.
+
+    The more there is to gain, the more may be risked: by the square, for what is expected to save a little is
+    as a rule slow noise, and costs as much as anything else if it is wrong.
+    """
     now_s = float(view.belief.totals[view.incumbent].mean())
     share = np.maximum(gain, 0).mean(axis=1) / now_s
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
-    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share)
+    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share**2)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= gain.mean(axis=1) > _HUGE * now_s
