@@ -96,7 +96,7 @@ def test_the_more_there_is_to_gain_the_more_may_be_risked() -> None:
 
 
 def test_and_that_by_the_square() -> None:
-    """What may save a quarter is tried at a risk of 0.04, not of 0.06: the best rarely go."""
+    """What may save a quarter is tried at a risk of 0.04, and not of 0.055."""
     safe, unsafe = view(0.75, 0.3), view(0.75, 0.43)
     assert risk(safe, safe.belief.totals[0] - safe.belief.totals)[1] == pytest.approx(0.03, abs=0.01)
     assert risk(unsafe, unsafe.belief.totals[0] - unsafe.belief.totals)[1] == pytest.approx(0.055, abs=0.01)
