@@ -321,7 +321,8 @@ def test_scrtune_run_tunes_a_python_application_on_a_real_scr(job: Job) -> None:
     view = msgspec.json.decode(explained.stdout, type=ExplainView)
     assert view.baseline["SCR_FILE_BUF_SIZE"] == 4096
     assert view.sources["SCR_FILE_BUF_SIZE"] == "user config"
-    # what helps is this machine's affair; that it was measured, and each lever judged by it, is not
-    assert view.baseline_cost_s > 0
+    # what helps is this machine's affair, as is whether it stays as fast as it was: after a change of that
+    # the cost of the user's own settings is unknown; that it is measured, and each lever judged by it, is not
+    assert view.checkpoint_cost_s > 0
     judged = {each.name for each in view.levers if each.why != "no checkpoint was measured yet"}
     assert {"SCR_FILE_BUF_SIZE", "SCR_FLUSH_ASYNC", "SCR_CACHE_BYPASS"} <= judged
