@@ -57,7 +57,7 @@ SNAPSHOTS, CHUNK = 2, 2000
 _TEXTS = ("", "a", "SCR_FLUSH", "XOR", "cache", "broken json", "\x1b[31m", "\x00", "é" * 40)
 _NUMBERS = (0, 1, -1, 2, 7, 64, 2**31, 2**32, 2**40, 2**53, -(2**53))
 _JOB_STEPS, _BATCH = 400_000, 500
-_MOST_NAMES, _MOST_RUNS = 17_000, 5_000
+_MOST_NODES, _MOST_WRITERS, _MOST_RUNS = 17_000, 33_000, 5_000
 _NOW_S = time.time()
 
 
@@ -86,8 +86,9 @@ def crowds() -> Iterator[bytes]:
         events: list[Event] = [*failed, *back, TraceDigest(lines=1, events=1, processes=processes)]
         if number < _MOST_RUNS:
             events += (event for name, at in zip(names, times_s, strict=True) for event in _run(name, at))
-        if number < _MOST_NAMES:
+        if number < _MOST_NODES:
             events += (NodeObserved(host=name, cpus=(0,)) for name in names)
+        if number < _MOST_WRITERS:
             started = (
                 StepStarted(step=1, time_s=at, writer=name) for name, at in zip(names, times_s, strict=True)
             )

@@ -4,7 +4,7 @@ The function of the whole job is :class:`Derived` of all its facts behind `Settl
 horizon can be settled: nanoseconds by bucket, and the little that what comes later depends on.
 """
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -75,14 +75,12 @@ class Derived:
         self.last = int(facts.end.max(initial=-NEVER))
         self.runs = Runs(facts, settled.runs, codes)
         self._at_run = self.runs.at(settled.at)
-        steps = facts.of(Form.STEP_STARTED, Form.STEP_COMPLETED)
-        is_new = is_changed(steps.what, steps.who, steps.time, steps.number)
-        self._steps = steps if is_new.all() else where(steps, is_new)
-        self._run_of_step = self.runs.of(self._steps.time)
-        backs = where(self._steps, self._go_back())
+        steps = self._steps
+        self._run_of_step = self.runs.of(steps.time)
+        backs = where(steps, self._go_back(steps))
         self._backs, self._nameless = where(backs, backs.time >= settled.at), where(backs, backs.who == 0)
-        self.attempts = Attempts(self._attempt_begins(), settled.least, self._steps)
-        self._infer()
+        self.attempts = Attempts(self._attempt_begins(), settled.least, steps)
+        self._infer(steps)
         begin = max(settled.at, min(self.first, self.last))
         self.timeline = Timeline(self._claimed, (begin, self.last), settled.row, codes)
 
@@ -160,9 +158,16 @@ class Derived:
         )
         return settled, self.facts.between(at, NEVER).merged(*self._edge(at, run))
 
-    def _go_back(self) -> Flags:
-        """Return which steps go back within their run."""
-        number, run, stream = self._steps.number, self._run_of_step, _stream(self._steps)
+    @property
+    def _steps(self) -> Facts:
+        """The starts and ends of steps, each once; not kept, for with one told of twice it is a copy."""
+        steps = self.facts.of(Form.STEP_STARTED, Form.STEP_COMPLETED)
+        is_new = is_changed(steps.what, steps.who, steps.time, steps.number)
+        return steps if is_new.all() else where(steps, is_new)
+
+    def _go_back(self, steps: Facts) -> Flags:
+        """Return which of the `steps` go back within their run."""
+        number, run, stream = steps.number, self._run_of_step, _stream(steps)
         back = named_rollbacks(stream, run, number)
         for nameless in (0, 1):
             its = stream == nameless
@@ -176,21 +181,25 @@ class Derived:
         begins = np.concatenate([self.runs.starts, self.facts.of(Form.RESTARTED).time, within])
         return np.append(self.settled.attempts, distinct(begins[begins >= self.settled.at]))
 
-    def _infer(self) -> None:
+    def _infer(self, steps: Facts) -> None:
         """Find what starts and ends stand for."""
-        begun, whole = (self._steps.of(form) for form in (Form.STEP_STARTED, Form.STEP_COMPLETED))
+        begun, whole = (steps.of(form) for form in (Form.STEP_STARTED, Form.STEP_COMPLETED))
         run = self._run_of_step[: begun.size]
         ends = is_last(begun.who, run)
         closing = self.runs.last_words(begun.who[ends], run[ends])
-        steps, doubts, found = step_claims(begun.time, begun.number, ends, closing)
-        behind = steps.number + steps.steps
+        claims, doubts, found = step_claims(begun.time, begun.number, ends, closing)
+        behind = claims.number + claims.steps
         self._made = Spans(np.append(begun.number, whole.number), np.append(behind, whole.number + 1))
-        self._open = Spans(*where(steps, ends)[:2])
+        self._open = Spans(*where(claims, ends)[:2])
         if len(found):
-            steps = StepClaims(*(np.delete(column, found) for column in steps))
+            claims = StepClaims(*(np.delete(column, found) for column in claims))
         borders = self.facts.of(Form.BORDER)
         inferred, is_open = interval_claims(
-            borders, self.runs.of(borders.time), self.runs.last_words, self._next_step, self._limits.reach
+            borders,
+            self.runs.of(borders.time),
+            self.runs.last_words,
+            partial(self._next_step, begun),
+            self._limits.reach,
         )
         self._open = joined([self._open, Spans(*where(inferred, is_open)[:2])])
         whole_intervals, known = self.facts.of(Form.INTERVAL), self.facts.of(Form.STEP_COMPLETED)
@@ -198,26 +207,26 @@ class Derived:
         self._whole = joined([reported, where(inferred, ~is_open)])
         self._claimed = Claimed(
             joined([reported, inferred]),
-            joined([steps, StepClaims(known.time, known.end, known.number, np.ones_like(known.number))]),
+            joined([claims, StepClaims(known.time, known.end, known.number, np.ones_like(known.number))]),
             doubts,
             self.attempts,
             self.runs.background(),
         )
         at = self.settled.at
-        early = [*(where(each, each.start < at) for each in (steps, inferred, doubts))]
+        early = [*(where(each, each.start < at) for each in (claims, inferred, doubts))]
         self.early = [*(column for each in early for column in each), is_open[inferred.start < at]]
         self.early += where(self._nameless, self._nameless.time < at)
 
-    def _next_step(self, who: Longs, run: Longs, time: Longs) -> Longs:
-        """Return when, behind a time, a writer began its next step in the same run."""
-        steps, runs = self._steps.of(Form.STEP_STARTED), self._run_of_step
+    def _next_step(self, begun: Facts, who: Longs, run: Longs, time: Longs) -> Longs:
+        """Return when, behind a time, a writer began the next of the steps `begun` in the same run."""
+        runs = self._run_of_step
         made = np.full(len(who), NEVER)
         for writer in distinct(who).tolist():
-            begin, behind = np.searchsorted(steps.who, (writer, writer + 1))
+            begin, behind = np.searchsorted(begun.who, (writer, writer + 1))
             which = np.flatnonzero(who == writer)
-            at = begin + np.searchsorted(steps.time[begin:behind], time[which], side="right")
+            at = begin + np.searchsorted(begun.time[begin:behind], time[which], side="right")
             which, at = which[at < behind], at[at < behind]
-            made[which] = np.where(runs[at] == run[which], steps.time[at], NEVER)
+            made[which] = np.where(runs[at] == run[which], begun.time[at], NEVER)
         return made
 
     def _most(self, at: int, count: int) -> Longs:
@@ -234,8 +243,9 @@ class Derived:
         """Return the facts before a moment on which depends what those behind it mean."""
         early, began = where(self.facts, self.facts.time < at), self.runs.all[run].begin
         in_run = (Form.STARTED, Form.ENDED, Form.HALTED, Form.MARKED)
-        steps = where(self._steps, (self._steps.time < at) & (self._run_of_step == run))
-        kept = max(_NEIGHBOURS, last_steps(len(distinct(self._steps.who)), self._limits.skew))
+        steps = self._steps
+        kept = max(_NEIGHBOURS, last_steps(len(distinct(steps.who)), self._limits.skew))
+        steps = where(steps, (steps.time < at) & (self._run_of_step == run))
         borders = early.of(Form.BORDER)
         needed = needed_borders(borders, self.runs.of(borders.time) == run, self._limits.reach)
         words = self.runs.spoken(early, at)
