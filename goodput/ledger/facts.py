@@ -4,7 +4,6 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from .. import events as ev
 from ..buckets import Codes
 from ..job_events import STEP_LIMIT, JobEvents
 from .claims import NONE, Longs, are_in_order, is_changed, joined, nanoseconds, where
-from .launches import to_ns
+from .launches import number_of, to_ns
 
 NOBODY = -1
 """The writer of what says nothing of how long one was alive."""
@@ -120,10 +119,7 @@ def identity(*names: str) -> int:
     """Return a number below 2**60 that stands for one writer's name, or several; 0 stands for no name."""
     # remembered, a name takes some 300 bytes; found anew, a microsecond
     text = "\0".join(names)
-    if not text:
-        return 0
-    digest = blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 4 | 1
+    return number_of(text) if text else 0
 
 
 def read(events: JobEvents, codes: Codes) -> Facts:
