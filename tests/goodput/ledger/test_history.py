@@ -45,7 +45,7 @@ def test_memory_is_bounded_also_of_what_claims_no_time() -> None:
         made.account(T0)
         return made
 
-    assert kept_bytes(lambda: ledger(60_000)) < 1.25 * kept_bytes(lambda: ledger(30_000))
+    assert kept_bytes(lambda: ledger(40_000)) < 1.25 * kept_bytes(lambda: ledger(20_000))
 
 
 def test_many_writers_and_few_claims_lose_nothing_to_that_bound() -> None:
