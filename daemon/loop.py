@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -31,7 +32,7 @@ from .node.allocation import AllocationWatch
 from .node.probes import Probes
 from .options import LOST, READY, DaemonOptions
 from .settings.executor import Executor
-from .signals import Parent, Signals
+from .signals import FOR_THE_APPLICATION, Parent, Signals, handled
 from .sockets import Sockets
 from .views import UNREAD, StatusView
 
@@ -95,7 +96,7 @@ class Daemon:
         """
         # else what is small and stays would lie between freed buffers, and keep tens of MiB from the system
         set_limits(own_pages_bytes=_OWN_PAGES_BYTES, kept_bytes=_KEPT_BYTES, heaps=1)
-        with self._signals.watched() as signals:
+        with handled(FOR_THE_APPLICATION, signal.SIG_IGN), self._signals.watched() as signals:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):
                 if self._recover():

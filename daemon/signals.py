@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+FOR_THE_APPLICATION = (signal.SIGUSR1, signal.SIGUSR2)
+"""What `sbatch --signal=USR1@300` sends to all steps of a job, and those beside the application ignore."""
 
 
 @contextlib.contextmanager
 def handled(
-    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None] | signal.Handlers
 ) -> Iterator[None]:
     """Have `handler` called for the signals `numbers` while the block runs.
 

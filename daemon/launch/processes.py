@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from ..lock import AlreadyRunningError
 from ..options import LOST, READY, DaemonOptions
-from ..signals import Parent, Signals
+from ..signals import FOR_THE_APPLICATION, Parent, Signals, handled
 from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0
@@ -219,7 +219,7 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     from ...client.capture.forward import forward  # noqa: PLC0415 - as above
 
     above, tiers = Parent(parent), trace_tiers(None, os.environ)
-    with Signals().watched() as signals:
+    with handled(FOR_THE_APPLICATION, signal.SIG_IGN), Signals().watched() as signals:
         counts = forward(
             log_prefix, endpoint, lambda s: signals.ended(s, above), tiers=tiers, events_file=events_file
         )

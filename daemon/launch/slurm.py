@@ -38,6 +38,7 @@ _CHECK_S = 0.2
 # The supervisor of a node has one, too: killed by a signal it is started again, when its daemon has ended.
 _ANEW = """\
 trap 'over=1' TERM INT HUP
+trap '' USR1 USR2  # so do all that it starts
 pause=2
 while "$@"; code=$?; [ $code -gt 128 ] && [ -z "$over" ]; do
     echo "scrtune node ended with $code on $(uname -n); starting it again in $pause s" >&2

@@ -182,6 +182,16 @@ def test_a_signal_right_after_the_start_ends_it(real_daemon: Any, wait_until: Wa
     assert not real_daemon.paths.control_socket.exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_that_is_meant_for_the_application_is_not_heard(
+    real_daemon: Any, number: signal.Signals
+) -> None:
+    daemon = real_daemon.start()
+    daemon.process.send_signal(number)
+    assert daemon.view("status").running
+    assert daemon.end(signal.SIGTERM) == 0
+
+
 def test_a_signal_while_it_reads_its_journal_leaves_the_journal_as_it_is(
     real_daemon: Any, wait_until: WaitUntil
 ) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -443,6 +444,16 @@ class TestFromAnyNode:
             elsewhere.scrtune("status", "--job-id", "another")
         assert "no trace of job 'another' here" in str(raised.value)
         assert f"--jobid={elsewhere.job.id}" in str(raised.value)
+
+    def test_what_slurm_signals_to_all_steps_is_for_the_application(self, elsewhere: Elsewhere) -> None:
+        daemon = elsewhere.daemon("n2")
+        assert daemon is not None
+        node, shell, *_ = daemon.parents()
+        beside = [shell, node, *node.children()]
+        assert {each.name() for each in beside} >= {"scrtune-daemon", "scrtune-forward"}
+        for each in beside:
+            each.send_signal(signal.SIGUSR1)  # sbatch --signal=USR1@300
+        assert [each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in beside] == [True] * 4
 
     def test_a_killed_supervisor_is_started_again_with_its_daemon(self, elsewhere: Elsewhere) -> None:
         before = elsewhere.daemon("n2")
