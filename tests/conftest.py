@@ -44,7 +44,7 @@ os.environ.pop("PYTHONUNBUFFERED", None)  # users do not have it: what they prin
 
 # Machines are shared and busy: how long an example took says nothing of what it tests.
 settings.register_profile(
-    "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=60
+    "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=40
 )
 # `make test-random`: what it finds becomes an @example of the test.
 settings.register_profile(

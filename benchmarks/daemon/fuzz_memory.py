@@ -51,7 +51,7 @@ from scrtune.goodput.events import (
 from scrtune.intents.events import Event, NodeObserved, TraceDigest
 
 TARGET_GROWTH_MIB = 8
-STEPS, LOOKS = 20, 25
+STEPS, LOOKS = 20, 500
 LIMIT_S = 60.0
 SNAPSHOTS, CHUNK = 2, 2000
 _TEXTS = ("", "a", "SCR_FLUSH", "XOR", "cache", "broken json", "\x1b[31m", "\x00", "é" * 40)

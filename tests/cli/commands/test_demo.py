@@ -15,7 +15,7 @@ from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
 
-CHECKPOINTS = 10
+CHECKPOINTS = 9
 
 
 @pytest.fixture(scope="module")
