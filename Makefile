@@ -32,7 +32,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
-# Properties with other examples than ever, and ten times as many; what fails prints its @example.
+# Properties with other examples than ever, and 1,000 of each; what fails prints its @example.
 test-random: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --timeout 1200 --hypothesis-profile random
 
