@@ -9,6 +9,7 @@ are as if every rank were as heavy.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -45,6 +46,10 @@ FITTED = {
     "thread_cores": 0.3,
     "interference": 0.0,
     "cache_misses": 0.0,
+    "application_bytes_per_s": inf,
+    "copy_bytes_per_s": GIB,
+    "shared_bytes_per_s": inf,
+    "create_s": 0.0,
 }
 """Bytes a second, seconds, and shares, by the names of :data:`..intents.tune.belief.model.PRIORS`."""
 

@@ -133,7 +133,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.node is None:
             return 0
         free_bytes = self.node.cache_free_bytes
-        if self.held is not None and not self.cached:  # whether it has been evicted meanwhile or not
+        if (
+            self.held is not None
+        ):  # whether it has been evicted since or not: what is counted is what was held
             free_bytes = min(free_bytes, self.held.free_bytes)
         is_bounded = self.caches_in_memory and self.memory_bytes > 0
         return min(free_bytes, self.memory_bytes) if is_bounded else free_bytes

@@ -43,7 +43,9 @@ class TrialBudget:
             self.left_s += ALLOWANCE * own_s
         else:
             loss_s = max(0.0, cost_s - own_s) if is_tuned and not had_begun else 0.0
-            self.overdraft_s = min(self._first_s, self.overdraft_s + ALLOWANCE * own_s) - loss_s
+            filled_s = min(max(0.0, self._first_s - self.overdraft_s), ALLOWANCE * own_s)
+            self.overdraft_s += filled_s - loss_s
+            self.left_s += ALLOWANCE * own_s - filled_s
         if is_tuned:
             self.left_s += own_s - cost_s
 

@@ -162,7 +162,8 @@ class Trials(TuningState):
         if belief is None:
             return
         self._charge(belief, cost, settings)
-        if self.on and is_new and may_try and cost.generation == self.generation:
+        is_due = is_new or outgrown(situation)
+        if self.on and is_due and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:

@@ -27,7 +27,15 @@ OWN_PRIORS = {
 }
 """Bytes that a rank of the application serialises a second, seconds of SCR's bookkeeping for a file in the
 cache, and by how much longer it takes below the prefix directory (in the LLNL study: 2.2)."""
-_NOT_FITTED = ("cache_file_s", "prefix_file_s", "largest_file")
+_NOT_FITTED = (
+    "cache_file_s",
+    "prefix_file_s",
+    "largest_file",
+    "application_bytes_per_s",
+    "copy_bytes_per_s",
+    "shared_bytes_per_s",
+    "create_s",
+)
 PRIORS_OF_RUNS = {name: prior for name, prior in PRIORS.items() if name not in _NOT_FITTED} | OWN_PRIORS
 NAMES = tuple(PRIORS_OF_RUNS)
 NOISE = {"checkpoint": 0.03, "outside": 0.15, "flush": 0.1}
@@ -103,6 +111,11 @@ def _named(rates: Array, largest_file: float, *, with_scr: bool) -> Rates:
     named[_AT_MOST_ONE] = np.minimum(named[_AT_MOST_ONE], 1.0)
     plain = {name: np.full(rates.shape[1], PRIORS[name].median) for name in _NOT_FITTED}
     plain["largest_file"][:] = largest_file
+    # what it serialises has a rate of its own here, and what all nodes share is in the node's rate
+    plain |= {
+        name: np.full(rates.shape[1], np.inf) for name in ("application_bytes_per_s", "shared_bytes_per_s")
+    }
+    plain["create_s"][:] = 0.0
     if with_scr:
         plain["cache_file_s"] = named["scr_file_s"]
         plain["prefix_file_s"] = named["scr_file_s"] * named["prefix_file_factor"]

@@ -20,7 +20,7 @@ from ...rules.levers import NAMES
 from ...rules.situation import Situation
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
-from .measured import SHOWN, Measured, Row, measure
+from .measured import SHOWN, Measured, Row, RowSeen, measure
 from .model import (
     LOWEST,
     MEMBERS,
@@ -68,6 +68,7 @@ class Belief:
     ) -> None:
         self.shape = shape
         self._rng = np.random.default_rng(_SEED)
+        self._doubts = np.random.default_rng(_SEED + 1).standard_normal((len(Row), MEMBERS))
         rates = draw_rates(self._rng, priors)
         parts = predict(candidates, shape, rates)
         chosen = _distinct(candidates, parts, kept)
@@ -120,13 +121,19 @@ class Belief:
         self._believe(rows)
 
     def _show(self, rows: Array, data: Measured) -> None:
-        """Believe what was seen often enough within its noise, and of others what the prior ties to it."""
+        """Believe what was seen often enough within its noise, and of others what the prior ties to it.
+
+        So is what is farther off than all that the models expect: they are wrong about it, and it may be a
+        spike, but nothing better is known of the settings under which it was seen.
+        """
         noises = np.sqrt(data.covariance.diagonal())
+        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
+        is_odd = np.abs(data.values - predicted.mean(axis=1)) > _surprising(predicted, data)
         for row in Row:
             shown = [
                 (seen.candidate, value, noise)
-                for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
-                if seen.row is row and seen.checkpoints >= (_TWICE if row is Row.SLOWDOWN else SHOWN)
+                for seen, value, noise, odd in zip(data.rows, data.values, noises, is_odd, strict=True)
+                if seen.row is row and _is_shown(seen, is_odd=bool(odd))
             ]
             if not shown:
                 continue
@@ -136,10 +143,11 @@ class Belief:
             prior = self._prior[:, row] - self._prior[:, row].mean(axis=1, keepdims=True)
             tied = prior @ prior[index].T / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
             closest = tied.argmax(axis=1)
-            by = np.clip(tied.max(axis=1), 0.0, 1.0) * moved[closest]
-            by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
-            by[index] = moved
-            rows[:, row] += by[:, None]
+            share = np.clip(tied.max(axis=1), 0.0, 1.0)
+            share[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
+            by, doubt = share * moved[closest], share * np.minimum(np.abs(moved), noise)[closest]
+            by[index], doubt[index] = moved, np.minimum(np.abs(moved), noise)
+            rows[:, row] += by[:, None] + doubt[:, None] * self._doubts[row]
 
     def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
         """Return whether so many flushes were `seen` that waits would have begun, and there were none."""
@@ -300,16 +308,35 @@ class Belief:
 
 
 def _distinct(candidates: Sequence[Values], parts: Parts, kept: int) -> list[int]:
-    """Return which candidates differ in their effect; the first `kept` only have to differ in a value."""
+    """Return which candidates differ in their effect; the first `kept` only have to differ in a value.
+
+    Of those with one effect the first stays, where the user's own settings cache; else that with the smallest
+    cache, which more surely has room.
+    """
     sums = np.stack(parts, axis=1).sum(axis=2).tolist()
+    order = list(range(len(candidates)))
+    if not is_cached(candidates[0]):
+        order.sort(key=lambda index: (index >= kept, places(candidates[index])))
     known: set[Hashable] = set()
     chosen = []
-    for index, (settings, each) in enumerate(zip(candidates, sums, strict=True)):
-        effect, own = (*each, flush_every(settings)), identity(settings)
+    for index in order:
+        effect, own = (*sums[index], flush_every(candidates[index])), identity(candidates[index])
         if own not in known and (index < kept or effect not in known):
             known |= {effect, own}
             chosen.append(index)
-    return chosen
+    return sorted(chosen)
+
+
+def _is_shown(seen: RowSeen, *, is_odd: bool) -> bool:
+    """Return whether what was seen is believed of its settings, whatever the models say."""
+    if seen.row is Row.SLOWDOWN:
+        return seen.checkpoints >= _TWICE
+    return is_odd or seen.checkpoints >= SHOWN
+
+
+def _surprising(predicted: Array, data: Measured) -> Array:
+    """Return how far off what was seen of each row is more than the models and noise explain."""
+    return np.asarray(_MOST_SURPRISING * np.sqrt(predicted.var(axis=1) + data.covariance.diagonal()))
 
 
 def _cycle_s(rows: Array, every: Array | int) -> Array:

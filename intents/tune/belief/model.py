@@ -4,7 +4,8 @@ The formulas are those that fit the LLNL study (`docs/tuning.md`): the applicati
 tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
 makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
 node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
-cores from it.
+cores from it. Whatever the tier, an application writes no faster than it produces its data; all nodes share
+the prefix directory's bandwidth, and all ranks its metadata server.
 
 Every rate is an array of `MEMBERS` values drawn from its prior, one for each member of the ensemble
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
@@ -27,6 +28,8 @@ GIB = 1024**3
 MEMBERS = 192
 _LEFT_OVER = 0.015
 """Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
+_CALLS_CORES = 0.02
+"""Of a core that a rank's flush threads keep busy with calls, however slow the storage is."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -62,7 +65,7 @@ PRIORS: dict[str, Prior] = {
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
     "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
     "prefix_file_s": Prior(2e-3, 1.1),
-    "writer_share": Prior(1.2, 0.65),
+    "writer_share": Prior(1.0, 0.75),
     "bound_share": Prior(0.55, 0.25),
     "largest_file": Prior(0.25, 0.7),
     "call_s": Prior(8e-6, 0.7),
@@ -76,6 +79,10 @@ PRIORS: dict[str, Prior] = {
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.25, 0.5),
+    "application_bytes_per_s": Prior(10 * GIB, 0.9),
+    "copy_bytes_per_s": Prior(1.5 * GIB, 0.6),
+    "shared_bytes_per_s": Prior(30 * GIB, 1.3),
+    "create_s": Prior(5e-5, 1.3),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -84,7 +91,9 @@ PRIORS: dict[str, Prior] = {
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
-0.2 to 0.3, 2 ranks on 2 cores).
+0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
+for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
+`shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 _AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
@@ -113,6 +122,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     def node_bytes(self) -> float:
         """Bytes of a node's ranks."""
         return self.rank_bytes * self.ranks_per_node
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of all nodes."""
+        return self.nodes * self.ranks_per_node
 
     @property
     def bound(self) -> bool:
@@ -155,11 +169,12 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     every = column(candidates, flush_every)
     is_bound = shape.bound * column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
     is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
-    busy = column(candidates, lambda each: flush_threads(each, shape)) * rates["thread_cores"]
+    threads = column(candidates, lambda each: flush_threads(each, shape))
+    busy = threads * rates["thread_cores"]
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    left = np.where(is_nice, np.clip(idle / busy, _LEFT_OVER, 1.0), 1.0)
     alone_s = cached * _flush(candidates, is_bound, shape, rates)
+    left = np.where(is_nice, _yielding(threads, idle, alone_s, shape, rates), 1.0)
     beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
@@ -197,15 +212,35 @@ def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> 
 
 def _direct(shape: Shape, rates: Rates) -> Array:
     together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
-    return (
-        shape.node_bytes / np.minimum(rates["prefix_bytes_per_s"], together)
-        + shape.files * rates["prefix_file_s"]
-    )
+    written_s = shape.node_bytes / np.minimum(_share_of_prefix(shape, rates), together)
+    files_s = shape.files * (rates["prefix_file_s"] + shape.ranks * rates["create_s"])
+    return _produced(shape, rates) + written_s + files_s
 
 
 def _cached(shape: Shape, rates: Rates) -> Array:
     written_s = shape.node_bytes / rates["cache_bytes_per_s"]
-    return written_s + rates["cache_fixed_s"] + shape.files * rates["cache_file_s"]
+    return _produced(shape, rates) + written_s + rates["cache_fixed_s"] + shape.files * rates["cache_file_s"]
+
+
+def _produced(shape: Shape, rates: Rates) -> Array:
+    """Return the seconds in which the application makes what it writes, wherever that goes."""
+    return shape.rank_bytes / rates["application_bytes_per_s"]
+
+
+def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
+    """Return a node's bytes/s of the prefix directory while all nodes write."""
+    return 1 / (1 / rates["prefix_bytes_per_s"] + shape.nodes / rates["shared_bytes_per_s"])
+
+
+def _yielding(threads: Array, idle: Array, alone_s: Array, shape: Shape, rates: Rates) -> Array:
+    """Return what is left of the rate of a rank's flush threads at nice 19, which have only `idle` cores.
+
+    Only the part of their time in which they have work for a core becomes longer.
+    """
+    copied_s = shape.rank_bytes / rates["copy_bytes_per_s"]
+    busy = np.minimum(threads, copied_s / np.maximum(alone_s, LOWEST) + _CALLS_CORES)
+    with_core = busy / threads
+    return 1 / (1 - with_core + with_core / np.clip(idle / busy, _LEFT_OVER, 1.0))
 
 
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
@@ -239,13 +274,14 @@ def _flush(
     threads = column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left
-    cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
+    cap = _share_of_prefix(shape, rates) / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
     buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
     misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
     calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads / left
-    files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
+    file_s = rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
+    files_s = shape.files * (file_s + shape.ranks * rates["create_s"])
     return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
 
 

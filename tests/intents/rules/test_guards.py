@@ -213,9 +213,16 @@ class TestCapacity:
         assert "do not fit into 80%" in reason
 
     def test_a_dearer_scheme_needs_room_for_what_is_held_already(self) -> None:
-        now = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, node=free(20))
-        assert veto(change(SCR_COPY_TYPE="PARTNER"), now) is not None
-        assert veto(change(SCR_COPY_TYPE="PARTNER"), msgspec.structs.replace(now, node=free(26))) is None
+        single = {**CACHED, "SCR_COPY_TYPE": "SINGLE"}
+        assert veto(change(SCR_COPY_TYPE="PARTNER"), situation(single, node=free(20))) is not None
+        assert veto(change(SCR_COPY_TYPE="PARTNER"), situation(single, node=free(26))) is None
+
+    def test_what_an_output_past_the_cache_evicted_is_not_room_and_held_as_well(self) -> None:
+        """Back in the cache, whose node was looked at while nothing was in it: 20 GiB beside two of 10."""
+        single = {**CACHED, "SCR_COPY_TYPE": "SINGLE"}
+        back = msgspec.structs.replace(situation(single, node=free(20)), node=free(40))
+        assert veto(change(SCR_CACHE_SIZE=4), back) is not None
+        assert veto(change(SCR_CACHE_SIZE=3), back) is None
 
     @pytest.mark.parametrize(("free_gib", "fits"), [(3.0, False), (9.0, False), (17.0, True), (40.0, True)])
     def test_the_way_back_needs_room_for_what_is_more_than_was_held(

@@ -113,7 +113,7 @@ def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output(
 
 
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
-    made = case("prior-wrong", "defaults", 2000, 14)
+    made = case("prior-wrong", "defaults", 2183, 14)
     run = Run(made, Pipeline())
     settings, changed = [made.own], []
     for noise in made.noise:
@@ -255,7 +255,7 @@ def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it()
 
 def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> None:
     """Its prefix directory becomes three times as fast: at 20 of 40, and each tenth checkpoint is flushed."""
-    made = case("regime-shift", "defaults", 100_047, 40)
+    made = case("regime-shift", "defaults", 100_027, 40)
     run = Run(made, pipeline := Pipeline())
     for noise in made.noise[:30]:
         run.checkpoint(noise)

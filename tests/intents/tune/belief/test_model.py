@@ -22,7 +22,14 @@ MIB = 1024**2
 CACHED: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
 THREADS: Values = {**CACHED, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1}
 ASYNC: Values = {**THREADS, "SCR_FLUSH_ASYNC": 1}
-RATES = draw_rates(np.random.default_rng(0), PRIORS, 64)
+ALONE = {
+    "application_bytes_per_s": np.full(64, np.inf),
+    "shared_bytes_per_s": np.full(64, np.inf),
+    "create_s": np.zeros(64),
+}
+"""A job whose application produces nothing slowly, alone with the prefix directory."""
+DRAWN = draw_rates(np.random.default_rng(0), PRIORS, 64)
+RATES = {**DRAWN, **ALONE}
 SHAPE = Shape(
     nodes=4,
     ranks_per_node=4,
@@ -36,7 +43,7 @@ SHAPE = Shape(
 
 
 def parts(settings: Values, shape: Shape = SHAPE, **rates: float) -> Parts:
-    """Return what 64 draws of all rates say, but for those of `rates`, the same in each."""
+    """Return what 64 draws of all rates say but `rates`, the same in each, and :data:`ALONE`."""
     given = {name: np.full(64, value) for name, value in rates.items()}
     return Parts(*(part[0] for part in predict([settings], shape, {**RATES, **given})))
 
@@ -122,6 +129,36 @@ class TestFormulas:
             parts(nice, no_idle_core, **fast_prefix).flush_s
             > 50 * parts(ASYNC, no_idle_core, **fast_prefix).flush_s
         )
+
+    def test_only_the_time_for_which_threads_at_nice_19_need_a_core_becomes_longer(self) -> None:
+        """2 GiB by one thread at 1 GiB/s, of which a core takes 1 s: that becomes 1 s / 0.015."""
+        no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
+        rates = {
+            "thread_bytes_per_s": 1.0 * GIB,
+            "prefix_bytes_per_s": 1e18,
+            "call_s": 0.0,
+            "cache_misses": 0.0,
+        }
+        rates |= {"prefix_file_s": 0.0, "copy_bytes_per_s": 2.0 * GIB}
+        found = parts({**ASYNC, "SCRTUNE_FLUSH_NICE": 19}, no_idle_core, **rates).flush_s
+        assert found == pytest.approx(1 + 1 / 0.015, rel=0.05)
+
+    def test_an_application_writes_no_faster_than_it_produces_its_data_to_whatever_tier(self) -> None:
+        for settings in (CACHED, DEFAULTS):
+            more_s = parts(settings, application_bytes_per_s=0.5 * GIB).write_s - parts(settings).write_s
+            assert more_s == pytest.approx(2.0 / 0.5)
+
+    def test_nodes_share_the_prefix_directory_and_ranks_its_metadata_server(self) -> None:
+        rates = {
+            "prefix_bytes_per_s": 1e18,
+            "thread_bytes_per_s": 1e18,
+            "writer_share": 1.0,
+            "prefix_file_s": 0.0,
+        }
+        shared = {"shared_bytes_per_s": 4.0 * GIB, "create_s": 0.01}
+        assert parts(DEFAULTS, **rates, **shared).write_s == pytest.approx(4 * 4 * 2 / 4 + 8 * 16 * 0.01)
+        flush = {"call_s": 0.0, "bound_share": 1.0, "cache_misses": 0.0, "largest_file": 0.2}
+        assert parts(THREADS, **rates, **shared, **flush).flush_s == pytest.approx(8 + 8 * 16 * 0.01)
 
     def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
         rates = {"thread_bytes_per_s": 1.0 * GIB, "bound_share": 1.0, "call_s": 0.0, "cache_misses": 0.0}
@@ -254,7 +291,7 @@ def test_draws_are_the_same_every_time_and_shares_at_most_1() -> None:
     again = draw_rates(np.random.default_rng(0), PRIORS, 64)
     assert list(again) == list(PRIORS)
     for name, drawn in again.items():
-        assert np.array_equal(drawn, RATES[name])
+        assert np.array_equal(drawn, DRAWN[name])
         assert np.all(drawn > 0)
         assert np.median(np.log(drawn)) == pytest.approx(np.log(PRIORS[name].median), abs=0.5)
     assert np.all(again["bound_share"] <= 1)
