@@ -130,7 +130,7 @@ class Trials(TuningState):
         lost_s = took_s - output.wait_s + waited_s - own_s
         trial.has_flushed = True
         if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
-            self._dropped.add(identity(self.wanted))
+            self._dropped[identity(self.wanted)] += 1
             self._revert(trial, now, f"one output lost {lost_s:.3f} s against your own settings")
 
     def flushed(self, flush: FlushCompleted) -> None:
@@ -288,7 +288,7 @@ class Trials(TuningState):
         if self._trial is None:
             self._back_to_baseline(now, why)
         else:
-            self._dropped.add(identity(self.wanted))
+            self._dropped[identity(self.wanted)] += 1
             self._revert(self._trial, now, why)
 
     def _is_odd(self, trial: Trial, own_s: float) -> bool:

@@ -21,6 +21,7 @@ from .chooser import (
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .trials import USED_UP, Trials
+from .tuning_state import TWICE
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
@@ -150,11 +151,11 @@ class Tuner(Trials):
     def failed(self, why: str, generation: int, now: float) -> Outcome:
         """A checkpoint under the settings of `generation` failed: never again, if they were tuned."""
         if self.is_tuned(generation, default=False):
-            self._dropped.add(identity(self.settings_of(generation) or self.settings))
+            self._dropped[identity(self.settings_of(generation) or self.settings)] = TWICE
             if self._trial is not None:
                 self._revert(self._trial, now, why)
             elif self.wanted != self.baseline:
-                self._dropped.add(identity(self.settings))
+                self._dropped[identity(self.settings)] = TWICE
                 self._back_to_baseline(now, why)
         return self._outcome()
 
@@ -167,7 +168,7 @@ class Tuner(Trials):
     def _refused(self, why: str, applied: Values, restored: Values, now: float) -> None:
         trial = self._trial
         if trial is not None:
-            self._dropped.add(identity(self.wanted))
+            self._dropped[identity(self.wanted)] = TWICE
             self._revert(trial, now, why)
             if not trial.since_launch and values(self.settings, restored) == restored:
                 return

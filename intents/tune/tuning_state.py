@@ -1,5 +1,7 @@
 """What the next decision is made from: what is believed, what may still be lost, and what is ruled out."""
 
+from collections import Counter
+
 import msgspec
 
 from ..events import Values
@@ -14,11 +16,12 @@ from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
-from .chooser import OWN, Choice, View, p_worse
+from .chooser import KEEP, OWN, Choice, View, p_worse
 from .switching import can_go, pending_s, switch_seconds
 
 _BLIND = 0.02
 """Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
+TWICE = 2
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 
@@ -49,7 +52,8 @@ class TuningState(ActiveSettings):
         self.learner = Learner()
         self.budget = TrialBudget()
         self._incumbent = dict(self.wanted)
-        self._dropped: set[Identity] = set()
+        self._dropped: Counter[Identity] = Counter()
+        """How often settings were taken back; what failed counts as :data:`TWICE`."""
         self._newest = self._last_flushed = 0
 
     @property
@@ -104,12 +108,19 @@ class TuningState(ActiveSettings):
         )
 
     def _banned(self, belief: Belief) -> set[int]:
-        """Return the candidates that were dropped, or that this run cannot have."""
-        found = (belief.index_of(each) for each in self._dropped)
-        stuck = (
+        """Return the candidates that were dropped, or that this run cannot have.
+
+        What was taken back once may be tried again when it is believed to be cheaper after all.
+        """
+        totals, found = belief.totals, {belief.index_of(each): n for each, n in self._dropped.items()}
+        now = totals[belief.index(self._incumbent) or OWN]
+        dropped = {
+            i for i, n in found.items() if i is not None and (n >= TWICE or (totals[i] < now).mean() < KEEP)
+        }
+        stuck = {
             i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
-        )
-        return {*(index for index in found if index is not None), *stuck}
+        }
+        return dropped | stuck
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
