@@ -268,7 +268,7 @@ def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> N
 
 
 def test_what_was_taken_back_is_tried_once_more_when_it_is_believed_to_be_cheaper_after_all() -> None:
-    """By noise its first checkpoint past the cache cost 11 % more; others under other settings show better."""
+    """By noise its first checkpoint past the cache cost 11 % more; others show better."""
     made = case("mixed", "random", 30_047, 60)
     run = Run(made, pipeline := Pipeline())
     for noise in made.noise:
