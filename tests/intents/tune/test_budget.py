@@ -126,6 +126,18 @@ class TestLedger:
         assert budget.overdraft_s == pytest.approx(0.42)
         assert budget.left_s == before_s, "1 % of a checkpoint goes to one of them"
 
+    def test_one_that_is_used_up_fills_again_once_the_overdraft_is_full(self) -> None:
+        """In a long job the 1 % of each checkpoint is never lost: what was lost once is not lost for good."""
+        budget = TrialBudget()
+        budget.open(2.0)
+        budget.charge(4.0, 2.0, is_tuned=True, had_begun=True)
+        assert (budget.left_s, budget.overdraft_s) == (pytest.approx(-1.08), pytest.approx(0.9))
+        for _ in range(54):
+            budget.charge(2.0, 2.0, is_tuned=False)
+        assert (budget.left_s, budget.overdraft_s) == (pytest.approx(0.0, abs=0.021), pytest.approx(0.9))
+        budget.charge(2.0, 2.0, is_tuned=False)
+        assert budget.left_s > 0
+
     def test_applying_is_paid_for_and_never_earns(self) -> None:
         budget = TrialBudget()
         budget.open(2.0)
