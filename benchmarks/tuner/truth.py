@@ -218,7 +218,8 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
         rate, lost = _placed(job, threads, working, cpus, asynchronous=nice is not None)
     if nice and not cpus:  # it takes what the ranks leave: of their masks, or of the node
         spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - job.busy
-        rate *= min(1.0, max(LEFT_OVER, spare / (threads * job.duty)))
+        left = min(1.0, max(LEFT_OVER, spare / (threads * job.duty)))
+        rate /= 1 - job.duty + job.duty / left  # only while it needs a core it waits for one
         lost *= YIELDED
     rate = 1 / (1 / rate + job.call_s / buffer)
     node = min(job.prefix_node, job.prefix_all / job.nodes)
