@@ -22,6 +22,7 @@ from .switching import can_go, pending_s, switch_seconds
 _BLIND = 0.02
 """Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
 TWICE = 2
+"""Settings that were taken back so often are not tried again."""
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 
