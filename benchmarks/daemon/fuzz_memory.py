@@ -3,8 +3,7 @@
     python benchmarks/daemon/fuzz_memory.py [--json] [--messages 1000000] [--warm-up 3000000] [--seed 1]
 
 A daemon process is sent messages at random: events of every type with random fields, bytes of such messages
-changed at random, bytes that are none, broken trace lines, from very many senders. That takes three quarters
-of an hour.
+changed at random, bytes that are none, broken trace lines, from very many senders. That takes an hour.
 
 Before them comes the warm-up, by which what a daemon keeps, and what has a bound, is full: as many steps as
 fill the ledger of the job's time (262,144 claims), and more than their bounds of writers, nodes, processes,

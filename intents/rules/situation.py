@@ -133,9 +133,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.node is None:
             return 0
         free_bytes = self.node.cache_free_bytes
-        if (
-            self.held is not None
-        ):  # whether it has been evicted since or not: what is counted is what was held
+        if self.held is not None:  # what was held counts as held, though it may have been evicted since
             free_bytes = min(free_bytes, self.held.free_bytes)
         is_bounded = self.caches_in_memory and self.memory_bytes > 0
         return min(free_bytes, self.memory_bytes) if is_bounded else free_bytes

@@ -113,27 +113,25 @@ class Belief:
         state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
         after = _kalman(state, predicted, data)
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
-        self._show(rows, data)
+        self._show(rows, data, _is_surprising(predicted, data))
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
         flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
         self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
-    def _show(self, rows: Array, data: Measured) -> None:
+    def _show(self, rows: Array, data: Measured, is_odd: Sequence[bool]) -> None:
         """Believe what was seen often enough within its noise, and of others what the prior ties to it.
 
-        So is what is farther off than all that the models expect: they are wrong about it, and it may be a
-        spike, but nothing better is known of the settings under which it was seen.
+        So is what `is_odd`, farther off than all that the models expect: they are wrong about it, and it may
+        be a spike, but nothing better is known of the settings under which it was seen.
         """
         noises = np.sqrt(data.covariance.diagonal())
-        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
-        is_odd = np.abs(data.values - predicted.mean(axis=1)) > _surprising(predicted, data)
         for row in Row:
             shown = [
                 (seen.candidate, value, noise)
                 for seen, value, noise, odd in zip(data.rows, data.values, noises, is_odd, strict=True)
-                if seen.row is row and _is_shown(seen, is_odd=bool(odd))
+                if seen.row is row and _is_shown(seen, is_odd=odd)
             ]
             if not shown:
                 continue
@@ -145,8 +143,9 @@ class Belief:
             closest = tied.argmax(axis=1)
             share = np.clip(tied.max(axis=1), 0.0, 1.0)
             share[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
-            by, doubt = share * moved[closest], share * np.minimum(np.abs(moved), noise)[closest]
-            by[index], doubt[index] = moved, np.minimum(np.abs(moved), noise)
+            unsure = np.minimum(np.abs(moved), noise)
+            by, doubt = share * moved[closest], share * unsure[closest]
+            by[index], doubt[index] = moved, unsure
             rows[:, row] += by[:, None] + doubt[:, None] * self._doubts[row]
 
     def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
@@ -334,9 +333,16 @@ def _is_shown(seen: RowSeen, *, is_odd: bool) -> bool:
     return is_odd or seen.checkpoints >= SHOWN
 
 
-def _surprising(predicted: Array, data: Measured) -> Array:
-    """Return how far off what was seen of each row is more than the models and noise explain."""
-    return np.asarray(_MOST_SURPRISING * np.sqrt(predicted.var(axis=1) + data.covariance.diagonal()))
+def _limit(predicted: Array, data: Measured) -> Array:
+    """Return how far off what was seen of each row may be for the models and noise to explain it."""
+    variances = predicted.var(axis=1, ddof=1) + data.covariance.diagonal() + _SLIGHTLY
+    return np.asarray(_MOST_SURPRISING * np.sqrt(variances))
+
+
+def _is_surprising(predicted: Array, data: Measured) -> list[bool]:
+    """Return of each row whether what was seen of it is beyond its limit."""
+    off = np.abs(data.values - predicted.mean(axis=1))
+    return [bool(each) for each in off > _limit(predicted, data)]
 
 
 def _cycle_s(rows: Array, every: Array | int) -> Array:
@@ -352,7 +358,7 @@ def _kalman(state: Array, predicted: Array, data: Measured) -> Array:
     middle = predicted.mean(axis=1)
     expected = predicted - middle[:, None]
     spread = expected @ expected.T / (MEMBERS - 1) + covariance
-    limit = _MOST_SURPRISING * np.sqrt(spread.diagonal())
+    limit = _limit(predicted, data)
     centred = state - state.mean(axis=1, keepdims=True)
     gain = (centred @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
     drawn = np.linalg.cholesky(covariance) @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
