@@ -17,7 +17,7 @@ from .facts import MOMENTS, NOT_CLAIMS, Facts, read
 from .launches import NEVER
 from .sweep import Timeline
 
-_SLACK = 1.25
+_SLACK = 1.02
 _MOMENTS = 4_096
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 _NOT_CLAIMS = 4
