@@ -46,10 +46,7 @@ def in_time(truth: Truth, user: Settings, settings: Settings) -> bool:
         return blocks(settings) and settings["SCR_FLUSH"] == 1
     if not _is_next(truth.job, user):
         return int(settings["SCR_FLUSH"]) <= int(user.get("SCR_FLUSH", DEFAULTS["SCR_FLUSH"]))
-    if settings["SCR_FLUSH"] != 1:
-        return False
-    waits = blocks(settings) or settings["SCR_CACHE_SIZE"] == 1
-    return waits or truth.parts(settings).flush_s <= truth.job.interval_s
+    return settings["SCR_FLUSH"] == 1 and (blocks(settings) or settings["SCR_CACHE_SIZE"] == 1)
 
 
 def _is_strict(user: Settings) -> bool:

@@ -63,6 +63,17 @@ def permits(asked: Rails, after: Values) -> bool:
         return True
     if max(1, number(after, "SCR_FLUSH")) > asked.flush_every:
         return False
-    if asked.durability is Durability.STRICT and is_asynchronous(after):
+    if is_asynchronous(after) and not _is_soon_enough(asked, after):
         return False
     return keeps_floor(str(after["SCR_COPY_TYPE"]), asked.floor)
+
+
+def _is_soon_enough(asked: Rails, after: Values) -> bool:
+    """Return whether a flush beside the computation has ended when it must have.
+
+    With one place in the cache SCR_Start_output waits for the flush before it, to have room (scr.c:1525);
+    with more nothing does, however long flushes took so far.
+    """
+    if asked.durability is Durability.STRICT:
+        return False
+    return asked.durability is not Durability.NEXT or number(after, "SCR_CACHE_SIZE") <= 1

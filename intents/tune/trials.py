@@ -198,9 +198,7 @@ class Trials(TuningState):
             self._go_back(why, now)
         elif trial is not None:
             self._judge(trial, view, now)
-        elif self.wanted != self.baseline and (
-            why := self._why_back(view) or belief.why_at_risk(view.incumbent, now_is)
-        ):
+        elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
         if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
             return

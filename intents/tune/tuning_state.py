@@ -128,7 +128,7 @@ class TuningState(ActiveSettings):
         is_blind = not self.learner.knows_prefix and bool(_OF_FLUSHES & changes.keys())
         if is_blind and p_worse(view)[index] > _BLIND:
             return "no flush was measured yet: what the prefix directory takes is not known"
-        return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
+        return veto(changes, now_is)
 
     def _proposal(self, view: View, found: Choice) -> Proposal:
         belief = view.belief

@@ -15,10 +15,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import numpy as np
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import Durability, Values
+from ...events import Values
 from ...rules.levers import NAMES
-from ...rules.situation import Situation
-from ...settings import flush_every, is_asynchronous, is_cached, number
+from ...settings import flush_every, is_asynchronous, is_cached
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, RowSeen, measure
 from .model import (
@@ -233,19 +232,6 @@ class Belief:
         rows = self._rows[index]
         kind = np.exp(rows[Row.FLUSHED]) + rows[Row.SLOWDOWN] if flushed else np.exp(rows[Row.UNFLUSHED])
         return float((kind - _cycle_s(rows, every)).mean())
-
-    def why_at_risk(self, index: int, now: Situation) -> str:
-        """Return why a flush may not end before the next output although it has to; empty where it does."""
-        flush_s = float(self.flush_s[index])
-        settings = self.candidates[index]
-        # with one place SCR_Start_output waits for the flush before it, to have room
-        is_late = is_asynchronous(settings) and number(settings, "SCR_CACHE_SIZE") > 1
-        if now.rails.durability is not Durability.NEXT or not is_late or flush_s <= self.shape.between_s:
-            return ""
-        return (
-            f"its flush may take {flush_s:.3f} s, longer than the {self.shape.between_s:.3f} s between two"
-            f" checkpoints: two would be at risk ({now.rails.because})"
-        )
 
     def learnt_rates(self) -> dict[str, tuple[float, float]]:
         """Return mean and SD of the natural logarithm of every rate."""

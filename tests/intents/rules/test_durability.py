@@ -70,6 +70,8 @@ ASYNC: Values = {**CACHED, "SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE
         ({**CACHED, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}, "strict next"),
         ({**ASYNC, "SCR_COPY_TYPE": "SINGLE"}, "next"),
         (ASYNC, "next XOR-10"),
+        ({**ASYNC, "SCR_CACHE_SIZE": 2}, "XOR-10"),  # the next output does not wait for its flush
+        ({**CACHED, "SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}, "strict next XOR-10"),
         ({**ASYNC, "SCR_FLUSH_TYPE": "SYNC", "SCR_COPY_TYPE": "SINGLE"}, "strict next"),
         ({**CACHED, "SCR_FLUSH": 2}, "XOR-10"),
         ({**CACHED, "SCR_FLUSH": 10}, "XOR-10"),

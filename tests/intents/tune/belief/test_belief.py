@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
-from scrtune.intents.events import Durability, NodeObserved, SettingsObserved, Values
+from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
 from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
@@ -288,24 +288,6 @@ def test_a_machine_that_changed_is_doubted_but_most_what_depends_on_the_prefix_d
         worse.add(OWN, flush_s=12.0)
     made.update(worse.all)
     assert np.median(totals(made, OWN)) == pytest.approx(13, rel=0.15)
-
-
-def test_where_a_checkpoint_must_be_safe_before_the_next_a_flush_has_to_end_in_time() -> None:
-    slow = Told()
-    for _ in range(4):
-        slow.add(OWN, flush_s=60.0)
-    roomy: Values = {**ASYNC, "SCR_CACHE_SIZE": 2}
-    made = updated(slow, Belief([OWN, ASYNC, roomy], SHAPE, kept=3))
-    index, waits = made.index(roomy), made.index(ASYNC)
-    assert index is not None
-    assert waits is not None
-    reason = made.why_at_risk(index, situation(durability=Durability.NEXT))
-    assert "two would be at risk (--durability next)" in reason
-    assert made.why_at_risk(0, situation(durability=Durability.NEXT)) == "", "it blocks"
-    assert made.why_at_risk(waits, situation(durability=Durability.NEXT)) == "", "the next output waits"
-    assert made.why_at_risk(index, situation()) == "", "it may stay in the cache"
-    quick = updated(Told().many(OWN, 4), Belief([OWN, ASYNC, roomy], SHAPE, kept=3))
-    assert quick.why_at_risk(index, situation(durability=Durability.NEXT)) == ""
 
 
 def test_a_measured_rate_narrows_what_is_learnt_of_it() -> None:
