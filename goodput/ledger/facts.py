@@ -114,7 +114,7 @@ def what(form: int, code: int = 0) -> int:
     return form << _CODE_BITS | code
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=1_024)
 def identity(*names: str) -> int:
     """Return a number below 2**60 that stands for one writer's name, or several; 0 stands for no name."""
     # remembered, a name takes some 300 bytes; found anew, a microsecond

@@ -7,7 +7,7 @@ A node far from the others is named: it is why the job's settings are what they 
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from statistics import median
 
 import msgspec
@@ -134,8 +134,8 @@ class Nodes:
     def affinity(self) -> CoreAffinity:
         """The cores: worst case over the nodes."""
         if self._affinity is None:
-            seen = ((host, node.affinity.found) for host, node in self._nodes.items())
-            self._affinity = merged_affinity([(host, each) for host, each in seen if each.cpus])
+            seen = {host: node.affinity.found for host, node in self._nodes.items()}
+            self._affinity = merged_affinity({host: each for host, each in seen.items() if each.cpus})
         return self._affinity
 
     @property
@@ -180,15 +180,16 @@ def _lowest(rate: str, probes: Iterable[StorageProbed]) -> float:
     return min((found for each in probes if (found := float(getattr(each, rate))) > 0), default=0.0)
 
 
-def merged_affinity(seen: list[tuple[str, CoreAffinity]]) -> CoreAffinity:
-    """Return the cores that all nodes have: those of the one with the fewest spare, idle where all are.
+def merged_affinity(seen: Mapping[str, CoreAffinity]) -> CoreAffinity:
+    """Return the cores that all nodes, by host, have: those of the one with fewest spare, idle where all are.
 
     It is as certain as what is known of the node that was looked at least.
     """
+    each_is = seen.values()
     if len(seen) < _FEWEST_TO_COMPARE:
-        return seen[0][1] if seen else CoreAffinity()
-    host, worst = min(seen, key=lambda each: each[1].spare_cores)
-    each_is = [affinity for _, affinity in seen]
+        return next(iter(each_is), CoreAffinity())
+    host = min(seen, key=lambda name: seen[name].spare_cores)
+    worst = seen[host]
     evidence = min((each.evidence for each in each_is), key=lambda found: found.count)
     idle = set(worst.unbound)
     for masks in {each.unbound for each in each_is}:
@@ -207,7 +208,7 @@ def merged_affinity(seen: list[tuple[str, CoreAffinity]]) -> CoreAffinity:
         mask_cores=min(each.mask_cores for each in each_is),
         nodes=len(seen),
         host=host,
-        others_spare_cores=median(each.spare_cores for name, each in seen if name != host),
+        others_spare_cores=median(each.spare_cores for name, each in seen.items() if name != host),
     )
 
 
