@@ -8,8 +8,9 @@ user's own value is in the domain of a parameter that may not change.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..events import Durability, TextEnum, Value, Values
+from ..events import TextEnum, Value, Values
 from ..observe.faults.redundancy import SURVIVES
+from ..settings import is_cached
 from .durability import permits
 from .guards import not_by_us
 from .situation import Situation
@@ -71,6 +72,10 @@ def _beside(chosen: Values, now: Situation) -> bool:
     return _threaded(chosen, now) and chosen["SCR_FLUSH_ASYNC"] == 1
 
 
+def _placed(chosen: Values, now: Situation) -> bool:
+    return _beside(chosen, now) or (_cached(chosen, now) and not is_cached(now.own))
+
+
 def _among_ranks(chosen: Values, now: Situation) -> bool:
     return _beside(chosen, now) and not chosen["SCRTUNE_FLUSH_CPUS"]
 
@@ -90,10 +95,15 @@ def _flush_every(now: Situation) -> tuple[Value, ...]:
 
 
 def _cache_sizes(now: Situation) -> tuple[Value, ...]:
-    if now.rails.durability is Durability.NEXT:
-        return (1,)  # SCR_Start_output waits for the flush before it, to have room
+    """Return two places, or as many as flushes outlast outputs; one where a flush has to end in time.
+
+    Also one where the user's own settings bypass the cache, which may have no room for the places they have.
+    """
+    if now.rails.durability is not None:
+        return (1,)  # `next`: SCR_Start_output waits for the flush before it, to have room
     places = now.intents.flush.places
-    return tuple(sorted({2, places} if now.own_number("SCR_CACHE_SIZE") < places else {2}))
+    found = {2, places} if now.own_number("SCR_CACHE_SIZE") < places else {2}
+    return tuple(sorted(found if is_cached(now.own) else found | {1}))
 
 
 def _threads(now: Situation) -> tuple[Value, ...]:
@@ -167,7 +177,7 @@ LEVERS: tuple[Lever, ...] = (
           "copy with threads", AXL_SOURCE, _FLUSHES),
     Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded,
           "flush beside the computation", SCR_DOCS, _FLUSHES),
-    Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _beside,
+    Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _placed,
           "room for the dataset being flushed and the one being written", f"{SCR_DOCS}, PR #544"),
     Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded,
           "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}", _FLUSHES),

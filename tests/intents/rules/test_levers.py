@@ -107,6 +107,17 @@ def test_where_a_checkpoint_must_be_safe_before_the_next_there_is_one_place_in_t
     assert values(situation(CACHED), "SCR_CACHE_SIZE") == {1, 2}
 
 
+@pytest.mark.parametrize("user", [{}, {"SCR_CACHE_BYPASS": 1}, {"SCR_COPY_TYPE": "XOR"}])
+def test_a_user_past_the_cache_may_cache_in_one_place_whatever_they_would_have(user: Values) -> None:
+    """Their SCR_CACHE_SIZE had no effect so far, and the cache may have no room for as many datasets."""
+    own = {**user, "SCR_CACHE_SIZE": 4}
+    cached = [each for each in joint_settings(situation(own)) if is_cached(each)]
+    for is_blocking in (False, True):
+        places = {each["SCR_CACHE_SIZE"] for each in cached if is_asynchronous(each) is not is_blocking}
+        assert 1 in places or not places
+    assert cached
+
+
 def test_under_bypass_there_is_nothing_else_to_change() -> None:
     bypassing = [each for each in joint_settings(situation(CACHED)) if not is_cached(each)]
     assert bypassing == [{**DEFAULTS, **CACHED, "SCR_CACHE_BYPASS": 1}]
