@@ -113,7 +113,7 @@ def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output(
 
 
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
-    made = case("prior-wrong", "defaults", 2183, 14)
+    made = case("prior-wrong", "defaults", 5941, 14)
     run = Run(made, Pipeline())
     settings, changed = [made.own], []
     for noise in made.noise:
@@ -134,15 +134,15 @@ def test_settings_that_checkpoints_have_outgrown_are_left_at_once() -> None:
     job.past_the_cache_s = 20.0
     job.settled()
     assert job.in_force["SCR_CACHE_BYPASS"] == 0
-    job.look_at_node(30 * GIB)
+    job.look_at_node(60 * GIB)
     job.checkpoint_bytes = 24 * GIB
     job.checkpoint()
-    assert job.in_force["SCR_CACHE_BYPASS"] == 0, "there is room for 20 GiB more"
-    job.checkpoint_bytes = 40 * GIB
+    assert job.in_force["SCR_CACHE_BYPASS"] == 0, "there is room for 40 GiB more: two places"
+    job.checkpoint_bytes = 80 * GIB
     job.checkpoint()
     assert job.in_force["SCR_CACHE_BYPASS"] == 1
     (back,) = (each for each in job.pipeline.decisions if each.verdict is Verdict.BASELINE)
-    assert "checkpoints have grown to 40 GiB instead of 4 GiB" in back.because
+    assert "checkpoints have grown to 80 GiB instead of 4 GiB" in back.because
     job.checkpoints(10)
     assert job.in_force["SCR_CACHE_BYPASS"] == 1, "and not tried again"
 
