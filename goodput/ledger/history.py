@@ -18,6 +18,7 @@ from .launches import NEVER
 from .sweep import Timeline
 
 _SLACK = 1.02
+"""Times what is remembered; what lies behind an event that comes late is derived anew in any case."""
 _MOMENTS = 4_096
 """More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 _NOT_CLAIMS = 4
