@@ -134,8 +134,8 @@ class Nodes:
     def affinity(self) -> CoreAffinity:
         """The cores: worst case over the nodes."""
         if self._affinity is None:
-            seen = {host: node.affinity.found for host, node in self._nodes.items()}
-            self._affinity = merged_affinity({host: each for host, each in seen.items() if each.cpus})
+            looked_at = ((host, node) for host, node in self._nodes.items() if node.affinity.found.cpus)
+            self._affinity = merged_affinity({host: node.affinity.found for host, node in looked_at})
         return self._affinity
 
     @property
