@@ -31,33 +31,41 @@ class Verdict(TextEnum):
 
 NOT_MADE = frozenset({Verdict.VETOED, Verdict.PENDING})
 """Verdicts on changes that were never active."""
+_SHOWN_REWORK_S = 0.0005
+"""Less would be shown as 0.000 seconds."""
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of a checkpoint and of its parts; of the flush only what blocks or waits is in `cost_s`."""
+    """Seconds of a checkpoint and of its parts; of the flush only what blocks or waits is in `cost_s`.
+
+    The expected rework is no time that has passed, but it is in `cost_s`, as in all that is decided.
+    """
 
     cost_s: float
     write_s: float = 0.0
     encode_s: float = 0.0
     flush_s: float = 0.0
     slowdown_s: float = 0.0
+    rework_s: float = 0.0
 
     @classmethod
-    def of(cls, cost: CheckpointCost, cost_s: float) -> "Breakdown":
-        """Return the parts of a checkpoint as they were measured, and `cost_s` as what it cost."""
+    def of(cls, cost: CheckpointCost, cost_s: float, rework_s: float) -> "Breakdown":
+        """Return the parts of a checkpoint as they were measured, and `cost_s` as what it cost in all."""
         return cls(
             cost_s=cost_s,
             write_s=cost.write_s,
             encode_s=cost.encode_s,
             flush_s=cost.flush_s,
             slowdown_s=cost.slowdown_s,
+            rework_s=rework_s,
         )
 
     @property
     def text(self) -> str:
         """The parts, for people."""
         parts = f"write {self.write_s:.3f}, encode {self.encode_s:.3f}, flush {self.flush_s:.3f}"
-        return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f})"
+        rework = f", expected rework {self.rework_s:.3f}" if self.rework_s >= _SHOWN_REWORK_S else ""
+        return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f}{rework})"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -127,7 +127,7 @@ class Trials(TuningState):
         waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
         own_s = float(belief.totals[OWN].mean()) * self.learner.usual_size.share(output.bytes)
         took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
-        lost_s = took_s - output.wait_s + waited_s - own_s
+        lost_s = took_s - output.wait_s + waited_s + belief.rework_s(index) - own_s
         trial.has_flushed = True
         if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
             self._dropped[identity(self.wanted)] += 1
@@ -186,10 +186,13 @@ class Trials(TuningState):
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
         # nothing is claimed that nobody measured
         lost_s = share * (cost_s - own_s) if self.knows_own else 0.0
-        seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
-        self.log.measured(trial.generation, Breakdown.of(cost, seen_s), found, lost_s)
+        rework_s = belief.rework_s(index)
+        seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed) + rework_s
+        self.log.measured(trial.generation, Breakdown.of(cost, seen_s, rework_s), found, lost_s)
+        passed_s = lost_s - share * (rework_s - belief.rework_s(OWN)) if self.knows_own else 0.0
+        trial.lost_s += passed_s
         if self._trial is None and identity(settings) != identity(self._incumbent):
-            self.tuning_s += lost_s  # it ended after its trial had been reverted
+            self.tuning_s += passed_s  # it ended after its trial had been reverted
 
     def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
         trial, self._leaving = self._trial, None
@@ -360,7 +363,7 @@ class Trials(TuningState):
         undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
         self._log(Verdict.REVERTED, undone, now, tried)
         self._leaving = None
-        self.tuning_s += entry.cost_s if (entry := self.log.trial(trial.generation)) else 0.0
+        self.tuning_s += trial.lost_s
         self._trial = None
 
     def _end_trial(self, now: float, why: str) -> None:

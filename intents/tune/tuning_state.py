@@ -36,6 +36,8 @@ class Trial(msgspec.Struct, kw_only=True):
     incumbent: Values
     proposal: Proposal
     looks: int = 0
+    lost_s: float = 0.0
+    """Seconds that its checkpoints took beyond the user's own settings, expected rework aside."""
     has_flushed: bool = False
     """A flush of its own has begun: what waits now may wait for that."""
     after: int = 0

@@ -199,20 +199,25 @@ class Belief:
             encode_s=float(np.median(np.exp(rows[Row.ENCODE]))),
             flush_s=float(self.flush_s[index]) if is_cached(self.candidates[index]) else 0.0,
             slowdown_s=float(np.median(rows[Row.SLOWDOWN])),
+            rework_s=self.rework_s(index),
         )
 
     def felt_s(self, index: int) -> float:
         """Return the median of what a checkpoint takes from the job, expected rework aside."""
         return max(0.0, float(np.median(self.totals[index] - self._rework_s[index])))
 
+    def rework_s(self, index: int) -> float:
+        """Return the expected rework of a checkpoint under the candidate `index` (:mod:`.rework`)."""
+        return float(self._rework_s[index].mean())
+
     def charged_s(self, index: int, cost: CheckpointCost) -> float:
-        """Return the cost of a checkpoint as one of its flush cycle.
+        """Return the cost of a checkpoint as one of its flush cycle, expected rework included.
 
         Of a slowdown as much as is likely: an estimate may be wrong by more than a checkpoint costs.
         """
         slowdown_s = self._likely_slowdown_s(index, cost)
         blocking_s = cost.blocking_s - self.beyond_mean_s(index, flushed=cost.flushed)
-        return blocking_s + max(slowdown_s, -cost.blocking_s / 2)
+        return blocking_s + max(slowdown_s, -cost.blocking_s / 2) + self.rework_s(index)
 
     def _likely_slowdown_s(self, index: int, cost: CheckpointCost) -> float:
         seconds, error_s = cost.slowdown_s, cost.slowdown_error_s

@@ -265,6 +265,18 @@ def test_what_a_failure_would_destroy_is_part_of_the_cost() -> None:
     assert destroyed_s[1] == pytest.approx(destroyed_s[0] + dearer_s)
 
 
+def test_it_is_part_of_what_a_checkpoint_is_charged_too() -> None:
+    """Else all that runs under other settings would seem to save the rework of the user's own."""
+    often = Shape(**{**msgspec.structs.asdict(SHAPE), "nodes": 1000, "between_s": 600.0})
+    made = Belief([{**OWN, "SCR_FLUSH": 10}], often)
+    took_s = float((made.totals[0] - made.rework_s(0)).mean())
+    seen_s = took_s + made.beyond_mean_s(0, flushed=True)
+    seen = CheckpointCost(dataset=1, generation=0, time_s=0.0, blocking_s=seen_s, flushed=True)
+    assert made.rework_s(0) == pytest.approx(1000 * NODE_FAILURES_PER_S * 600 * 4.5 * 600)
+    assert made.charged_s(0, seen) == pytest.approx(float(made.totals[0].mean()))
+    assert f"expected rework {made.rework_s(0):.3f}" in made.breakdown(0).text
+
+
 def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> None:
     """Where flushes nearly fill the interval, a wait scatters whatever the settings."""
     told = Told()
