@@ -13,7 +13,7 @@ from .errors import error_text, exit_code
 
 COMMANDS = {
     "check": "Find what is wrong in SCR config files, job scripts, the environment.",
-    "clean": "Remove what jobs that have ended left behind; never a checkpoint.",
+    "clean": "Remove what jobs that have ended left behind; never a checkpoint that may be needed.",
     "daemon": "Run the daemon of a job in the foreground; SIGTERM ends it.",
     "demo": "Run a job with poor settings and see it tuned, in about two minutes.",
     "env": 'Print the recommended SCR environment: eval "$(scrtune env)".',

@@ -318,7 +318,7 @@ class Daemon:
             self._allocation.ask()
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
-        """Start the probes where a job's rank 0 is, unless an earlier daemon of the job has their results."""
+        """Start the probes of this node, unless an earlier daemon of the job has their results."""
         if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False

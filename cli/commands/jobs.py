@@ -102,8 +102,9 @@ def clean(options: CleanOptions) -> None:
 
     That is their run directories, from which `explain` and `goodput` show them, and in the cache of the
     embedded engine what is on the prefix directory, too, or older than a checkpoint that is there. A
-    checkpoint that is nowhere else stays. And it is what `scrtune study` remembers of traces, unless a job
-    is named. Without a terminal nothing goes unless with --yes.
+    checkpoint that is nowhere else, and newer than all on the prefix directory, stays. And it is what
+    `scrtune study` remembers of traces, unless a job is named. Without a terminal nothing goes unless with
+    --yes.
     """
     left = ended_jobs(time.time() - (options.keep_s or 0.0))
     found = [job for job in left if options.job_id in (None, job.paths.job_id)]

@@ -102,7 +102,8 @@ def costs(view: StatusView) -> str:
 def believed(view: StatusView | ExplainView) -> str:
     """Return what a checkpoint is believed to cost (docs/tuning.md), under the user's settings and now."""
     own, now = cost_text(view.baseline_cost_s), cost_text(view.checkpoint_cost_s)
-    return f"believed cost of one (blocking + slowdown + expected rework) {own} under your settings, {now} now"
+    cost = "believed cost of one (blocking + slowdown + expected rework)"
+    return f"{cost} {own} under your settings, {now} now"
 
 
 def cost_text(value_s: float) -> str:

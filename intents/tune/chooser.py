@@ -78,6 +78,15 @@ def p_worse(view: View) -> Array:
     return np.asarray((totals > WORSE * totals[OWN]).mean(axis=1))
 
 
+def is_blind_bet(view: View, index: int) -> bool:
+    """Return whether a candidate of which nothing was measured is worse more probably than its gain is worth.
+
+    By the square of the share that is expected to be saved: what may save half may be worse with 0.25.
+    """
+    gain = view.belief.totals[view.incumbent] - view.belief.totals
+    return bool(p_worse(view)[index] > max(_NO_RISK, _share(view, gain)[index] ** 2))
+
+
 def is_surely_worse(view: View) -> bool:
     """Return whether the incumbent probably costs over 2 % more than the user's own settings."""
     return bool(p_worse(view)[view.incumbent] > _SURELY_WORSE)
@@ -191,14 +200,17 @@ def _is_safe(view: View, gain: Array) -> Mask:
     The more there is to gain, the more may be risked: by the square, for what is expected to save a little is
     as a rule slow noise, and costs as much as anything else if it is wrong.
     """
-    now_s = float(view.belief.totals[view.incumbent].mean())
-    share = np.maximum(gain, 0).mean(axis=1) / now_s
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
-    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * share**2)
+    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * _share(view, gain) ** 2)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
-        safe &= gain.mean(axis=1) > _HUGE * now_s
+        safe &= gain.mean(axis=1) > _HUGE * float(view.belief.totals[OWN].mean())
     return np.asarray(safe)
+
+
+def _share(view: View, gain: Array) -> Array:
+    """Return the share of a checkpoint's cost that each candidate is expected to save, if it is a gain."""
+    return np.asarray(np.maximum(gain, 0).mean(axis=1) / float(view.belief.totals[view.incumbent].mean()))
 
 
 def risk(view: View, gain: Array) -> Array:

@@ -16,11 +16,9 @@ from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
-from .chooser import KEEP, OWN, Choice, View, p_worse
+from .chooser import KEEP, OWN, Choice, View, is_blind_bet
 from .switching import can_go, pending_s, switch_seconds
 
-_BLIND = 0.02
-"""Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
 TWICE = 2
 """Settings that were taken back so often are not tried again."""
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
@@ -128,7 +126,7 @@ class TuningState(ActiveSettings):
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
         is_blind = not self.learner.knows_prefix and bool(_OF_FLUSHES & changes.keys())
-        if is_blind and p_worse(view)[index] > _BLIND:
+        if is_blind and is_blind_bet(view, index):
             return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is)
 

@@ -56,7 +56,8 @@ def test_mean_and_believed_costs_are_named(pipeline: Pipeline) -> None:
     status = status_of(
         pipeline, checkpoints=3, mean_cost_s=0.2, baseline_cost_s=0.2848, checkpoint_cost_s=0.1943
     )
-    believed = "believed cost of one (blocking + slowdown + expected rework) 284.8 ms under your settings, 194.3 ms now"
+    cost = "believed cost of one (blocking + slowdown + expected rework)"
+    believed = f"{cost} 284.8 ms under your settings, 194.3 ms now"
     assert f": 3 checkpoints, mean cost 200.0 ms; {believed}; " in summary(status)[0]
     assert f"checkpoints 3, mean cost 200.0 ms; {believed} " in text(job_tables.status(status))
     explained = msgspec.structs.replace(

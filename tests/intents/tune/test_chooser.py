@@ -7,7 +7,16 @@ import pytest
 
 from scrtune.intents.events import Values
 from scrtune.intents.tune.belief.belief import Belief
-from scrtune.intents.tune.chooser import MOST_LOOKS, View, best, is_replay_due, risk, verdict, why_not
+from scrtune.intents.tune.chooser import (
+    MOST_LOOKS,
+    View,
+    best,
+    is_blind_bet,
+    is_replay_due,
+    risk,
+    verdict,
+    why_not,
+)
 
 from .belief.test_belief import ASYNC, OWN, SHAPE
 
@@ -102,6 +111,17 @@ def test_and_that_by_the_square() -> None:
     assert risk(unsafe, unsafe.belief.totals[0] - unsafe.belief.totals)[1] == pytest.approx(0.055, abs=0.01)
     assert is_tried(safe)
     assert not is_tried(unsafe)
+
+
+@pytest.mark.parametrize(
+    ("other_s", "spread", "is_bet"),
+    [(0.4, 0.7, False), (0.6, 1.2, True), (0.8, 0.1, False), (0.9, 0.15, True), (1.1, 0.05, True)],
+)
+def test_before_a_flush_was_seen_what_saves_much_may_be_worse_with_a_probability_that_this_is_worth(
+    other_s: float, spread: float, *, is_bet: bool
+) -> None:
+    """One that is expected to save 0.56 is worse with 0.1: tried; one that saves 0.1 with 0.2: not."""
+    assert is_blind_bet(view(other_s, spread), 1) is is_bet
 
 
 def test_a_way_that_the_gain_pays_for_is_no_risk_but_one_back_is() -> None:
