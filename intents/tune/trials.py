@@ -102,6 +102,7 @@ class Trials(TuningState):
     def output(self, output: OutputCompleted, now: float) -> Outcome:
         """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
         self._newest = output.dataset
+        self._waits.output(output)
         settings = self.settings_of(output.generation)
         if settings is not None and not is_cached(settings):
             self._last_flushed = output.dataset

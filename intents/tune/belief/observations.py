@@ -1,7 +1,8 @@
 """What a checkpoint shows about the settings it ran under, with a wait charged to the flush that caused it.
 
 A checkpoint that waits for an earlier flush pays for the settings of that flush, not for its own. So a
-checkpoint whose flush nearly fills the interval is held back until the next one tells how long it waited.
+checkpoint whose flush nearly fills the interval is held back until an output after the flush's end tells how
+long it waited for it.
 """
 
 from collections import deque
@@ -9,6 +10,7 @@ from collections import deque
 import msgspec
 
 from ....goodput.checkpoint_cost import CheckpointCost
+from ....goodput.events import OutputCompleted
 from ...events import Value, Values
 from ...rules.levers import NAMES
 from ...settings import is_asynchronous, is_cached
@@ -18,6 +20,8 @@ from .sizes import PROPORTIONAL
 _NEARLY_ALL = 0.8
 _STARTING = 0.5
 """Share of a flush that blocks: to start one beside the computation takes a little."""
+_OUTPUTS = 16
+"""So many of the last outputs are remembered, and so many costs wait for one."""
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
 
@@ -59,26 +63,49 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitAttribution:
-    """Moves the wait of a checkpoint to the one whose flush it waited for."""
+    """Moves the wait of an output to the checkpoint whose flush it waited for: one that ended meanwhile.
+
+    With SCR_FLUSH=n that is not the output after it, and the cost of one that is flushed itself comes late.
+    """
 
     def __init__(self) -> None:
-        self._held: CheckpointCost | None = None
+        self._held: list[CheckpointCost] = []
+        self._outputs: deque[OutputCompleted] = deque(maxlen=_OUTPUTS)
+        self._charged = 0
+        """The newest dataset whose wait some flush has got."""
+
+    def output(self, output: OutputCompleted) -> None:
+        """Take in that an output ended, before the costs that it completes."""
+        self._outputs.append(output)
 
     def add(self, cost: CheckpointCost) -> list[CheckpointCost]:
         """Return the costs that are complete now, oldest first."""
-        held, self._held = self._held, None
-        complete = []
-        if held is not None:
-            blocking_s = held.blocking_s + cost.wait_s
-            complete.append(msgspec.structs.replace(held, blocking_s=blocking_s, wait_s=cost.wait_s))
         alone_s = max(LOWEST, cost.blocking_s - cost.wait_s)
-        mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
-        is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
-        if is_beside and cost.flush_s > _NEARLY_ALL * cost.between_s > 0:
-            self._held = mine
-        else:
-            complete.append(mine)
+        self._held.append(msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0))
+        complete, held = [], []
+        for each in self._held:
+            wait_s = self._waited_s(each)
+            if wait_s is None:
+                held.append(each)
+            else:
+                whole_s = each.blocking_s + wait_s
+                complete.append(msgspec.structs.replace(each, blocking_s=whole_s, wait_s=wait_s))
+        self._held = held[-_OUTPUTS:]
         return complete
+
+    def _waited_s(self, cost: CheckpointCost) -> float | None:
+        """Return how long an output waited for the flush of `cost`; None while none has ended since."""
+        is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
+        if not (is_beside and cost.flush_s > _NEARLY_ALL * cost.between_s > 0):
+            return 0.0
+        later = (each for each in self._outputs if each.dataset > cost.dataset and each.end_s >= cost.time_s)
+        first = next(later, None)
+        if first is None:
+            return None
+        if first.start_s > cost.time_s or first.dataset <= self._charged:
+            return 0.0
+        self._charged = first.dataset
+        return first.wait_s
 
 
 class Observations:

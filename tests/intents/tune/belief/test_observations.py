@@ -1,82 +1,132 @@
 """Observations: a wait is charged to the flush that caused it, and memory is bounded."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.belief.observations import Observations, WaitAttribution
 
 
-def cost(  # noqa: PLR0913 - of a checkpoint
-    dataset: int,
-    *,
-    blocking_s: float = 1.0,
-    flush_s: float = 0.0,
-    wait_s: float = 0.0,
-    blocked_s: float = 0.0,
-    between_s: float = 10.0,
-) -> CheckpointCost:
-    return CheckpointCost(
-        dataset=dataset,
-        generation=dataset,
-        time_s=10.0 * dataset,
-        blocking_s=blocking_s + wait_s,
-        wait_s=wait_s,
-        flush_s=flush_s,
-        flushed=flush_s > 0,
-        blocked_on_flush_s=blocked_s,
-        between_s=between_s,
-        write_s=blocking_s,
-    )
+def cost(dataset: int, **parts: float) -> CheckpointCost:
+    return CheckpointCost(dataset=dataset, generation=dataset, time_s=0.0, blocking_s=1.0, **parts)
 
 
-def told(*costs: CheckpointCost) -> list[tuple[int, float, float]]:
-    """Return dataset, blocking and waiting seconds of the checkpoints that are complete, in their order."""
-    waits = WaitAttribution()
-    return [(each.dataset, each.blocking_s, each.wait_s) for one in costs for each in waits.add(one)]
+class Outputs:
+    """Outputs of 1 s that may wait before it, 10 s of computation between them, and flushes as long as asked."""
+
+    def __init__(self, *, blocking: bool = False) -> None:
+        self._waits = WaitAttribution()
+        self._blocking = blocking
+        self._now_s, self._dataset = 100.0, 0
+        self._under_way: list[tuple[float, CheckpointCost]] = []
+        self.complete: list[CheckpointCost] = []
+
+    def one(self, *, flush_s: float = 0.0, wait_s: float = 0.0, between_s: float = 10.0) -> "Outputs":
+        self._dataset += 1
+        start_s = self._now_s + between_s
+        end_s = start_s + wait_s + 1.0 + flush_s * self._blocking
+        made = CheckpointCost(
+            dataset=self._dataset,
+            generation=self._dataset,
+            time_s=end_s + flush_s * (not self._blocking),
+            blocking_s=end_s - start_s,
+            wait_s=wait_s,
+            flush_s=flush_s,
+            flushed=flush_s > 0,
+            blocked_on_flush_s=flush_s * self._blocking,
+            between_s=between_s,
+        )
+        self._until(end_s)
+        self._waits.output(
+            OutputCompleted(
+                dataset=self._dataset, name=str(self._dataset), start_s=start_s, end_s=end_s, wait_s=wait_s
+            )
+        )
+        self._under_way.append((made.time_s, made))
+        self._now_s = end_s
+        return self
+
+    def _until(self, now_s: float) -> None:
+        """A cost is known when its flush has ended."""
+        for each in sorted(self._under_way, key=lambda each: each[0]):
+            if each[0] <= now_s:
+                self._under_way.remove(each)
+                self.complete += self._waits.add(each[1])
+
+    def told(self) -> list[tuple[int, float, float]]:
+        """Return dataset, blocking and waiting seconds of the checkpoints that are complete, in their order."""
+        self._until(1e9)
+        return [(each.dataset, each.blocking_s, each.wait_s) for each in self.complete]
 
 
 def test_a_checkpoint_that_waits_pays_nothing_for_it_and_the_one_before_does() -> None:
-    slow, waiting = cost(1, flush_s=10.0), cost(2, wait_s=3.0)
-    assert told(slow, waiting) == [(1, 4.0, 3.0), (2, 1.0, 0.0)]
+    assert Outputs().one(flush_s=13.0).one(wait_s=3.0).told() == [(1, 4.0, 3.0), (2, 1.0, 0.0)]
+
+
+def test_so_it_does_where_outputs_that_are_not_flushed_lie_between() -> None:
+    """With SCR_FLUSH=2: the one that waits is flushed itself, so that its cost is known only much later."""
+    outputs = Outputs()
+    for number in range(4):
+        outputs.one(flush_s=24.0, wait_s=3.0 * (number > 0)).one()
+    waits_s = {dataset: wait_s for dataset, _, wait_s in outputs.told() if dataset % 2}
+    assert waits_s == {1: 3.0, 3: 3.0, 5: 3.0}
+    assert {blocking_s for dataset, blocking_s, _ in outputs.told() if not dataset % 2} == {1.0}
+
+
+def test_a_flush_that_ends_before_the_next_output_was_waited_for_by_nobody() -> None:
+    assert Outputs().one(flush_s=9.0).one(wait_s=3.0).one().told()[0] == (1, 1.0, 0.0)
 
 
 def test_the_settings_that_are_charged_are_those_of_the_flush() -> None:
-    waits = WaitAttribution()
-    assert waits.add(cost(1, flush_s=10.0)) == []
-    charged, own = waits.add(cost(2, wait_s=3.0))
-    assert (charged.generation, own.generation) == (1, 2)
+    outputs = Outputs().one(flush_s=13.0).one(wait_s=3.0)
+    outputs.told()
+    assert [(each.generation, each.wait_s) for each in outputs.complete] == [(1, 3.0), (2, 0.0)]
 
 
 def test_in_a_row_of_waits_each_goes_one_back() -> None:
-    row = [cost(number, flush_s=10.0, wait_s=float(number)) for number in range(1, 5)]
-    assert told(*row) == [(1, 3.0, 2.0), (2, 4.0, 3.0), (3, 5.0, 4.0)], "the last one is not known yet"
+    row = Outputs()
+    for number in range(1, 5):
+        row.one(flush_s=10.0 + number, wait_s=number - 1.0)
+    assert row.told() == [(1, 2.0, 1.0), (2, 3.0, 2.0), (3, 4.0, 3.0)], "the last one is not known yet"
 
 
 def test_a_wait_of_its_own_does_not_hide_that_another_one_may_wait_for_it() -> None:
     """An output that waited for longer than the job computes: its own flush outlasts the interval as well."""
-    row = [cost(number, flush_s=10.0, wait_s=9.0 * (number > 2), between_s=0.5) for number in range(1, 6)]
-    assert told(*row) == [(1, 1.0, 0.0), *((number, 10.0, 9.0) for number in (2, 3, 4))]
+    row = Outputs()
+    for number in range(1, 6):
+        row.one(flush_s=9.5, wait_s=9.0 * (number > 1), between_s=0.5)
+    assert row.told() == [(number, 10.0, 9.0) for number in range(1, 5)]
 
 
 def test_nothing_is_held_back_where_no_wait_can_come() -> None:
-    for each in (
-        cost(1, flush_s=2.0),
-        cost(1, flush_s=10.0, blocked_s=10.0),
-        cost(1),
-        cost(1, flush_s=10.0, between_s=0.0),
+    for outputs in (
+        Outputs().one(flush_s=2.0),
+        Outputs(blocking=True).one(flush_s=10.0),
+        Outputs().one(),
+        Outputs().one(flush_s=10.0, between_s=0.0),
     ):
-        assert len(told(each)) == 1
+        assert len(outputs.told()) == 1
 
 
 def test_to_start_a_flush_beside_the_computation_takes_a_little() -> None:
-    slow, waiting = cost(1, flush_s=10.0, blocked_s=0.005), cost(2, wait_s=3.0)
-    assert told(slow, waiting) == [(1, 4.0, 3.0), (2, 1.0, 0.0)]
+    waits = WaitAttribution()
+    slow = cost(1, flush_s=10.0, flushed=True, blocked_on_flush_s=0.005, between_s=10.0)
+    assert waits.add(slow) == []
 
 
-def test_seconds_are_neither_lost_nor_made() -> None:
-    row = [cost(number, flush_s=9.0 + number % 2, wait_s=0.5 * (number % 3)) for number in range(1, 40)]
-    found = told(*row, cost(40))
-    first_wait_s = row[0].wait_s  # of a flush that nobody saw
-    assert sum(each[1] for each in found) + first_wait_s == sum(each.blocking_s for each in row) + 1.0
+@given(st.lists(st.tuples(st.floats(0, 40), st.floats(0, 5)), min_size=1, max_size=40))
+def test_seconds_are_neither_lost_twice_nor_made(row: list[tuple[float, float]]) -> None:
+    outputs = Outputs()
+    for flush_s, wait_s in row:
+        outputs.one(flush_s=flush_s, wait_s=wait_s)
+    found = outputs.told()
+    assert len({dataset for dataset, *_ in found}) == len(found)
+    waited_s = sum(wait_s for _, wait_s in row)
+    assert sum(wait_s for *_, wait_s in found) <= waited_s + 1e-9
+    assert all(blocking_s == pytest.approx(1.0 + wait_s) for _, blocking_s, wait_s in found)
 
 
 def test_of_each_settings_the_last_observations_are_remembered_in_order() -> None:
