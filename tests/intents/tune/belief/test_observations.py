@@ -15,7 +15,7 @@ def cost(dataset: int, **parts: float) -> CheckpointCost:
 
 
 class Outputs:
-    """Outputs of 1 s that may wait before it, 10 s of computation between them, and flushes as long as asked."""
+    """Outputs of 1 s that may wait before it, 10 s of computation between them, and flushes of any length."""
 
     def __init__(self, *, blocking: bool = False) -> None:
         self._waits = WaitAttribution()
@@ -57,7 +57,7 @@ class Outputs:
                 self.complete += self._waits.add(each[1])
 
     def told(self) -> list[tuple[int, float, float]]:
-        """Return dataset, blocking and waiting seconds of the checkpoints that are complete, in their order."""
+        """Return dataset, blocking and waiting seconds of the complete checkpoints, in their order."""
         self._until(1e9)
         return [(each.dataset, each.blocking_s, each.wait_s) for each in self.complete]
 
