@@ -7,7 +7,7 @@ libscrtune.so does both, within SCR's calls. Without a daemon the application ke
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -68,8 +68,7 @@ class Session:
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
         """Apply what the daemon has decided, then open the dataset."""
-        self._report(self._implicit_steps.output_started(time.time()))
-        self._report(self._happened())
+        before = [*self._implicit_steps.output_started(time.time()), *self._happened()]
         if self._tuned:
             self._generation = self._tuned.apply(self._decided())
         self._dataset = self._engine.start_output(name, flags)
@@ -80,7 +79,7 @@ class Session:
             generation=self._generation,
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
-        self._report([started])
+        self._report([*before, started])
         if self._gate:
             self._gate.open()
 
@@ -199,10 +198,9 @@ class Session:
     def _happened(self) -> Sequence[Event]:
         return self._tuned.happened() if self._tuned else ()
 
-    def _report(self, events: Iterable[Event]) -> None:
-        if self._emitter:
-            for event in events:
-                self._emitter.emit(event)
+    def _report(self, events: Sequence[Event]) -> None:
+        if self._emitter and events:
+            self._emitter.emit(*events)
 
 
 def library_for(comm: MPI.Intracomm) -> Library | None:

@@ -69,7 +69,7 @@ def _close(
 
 
 class Emitter:
-    """Pushes an application's events to `endpoint`, each in its own envelope. Never blocks, never raises.
+    """Pushes an application's events to `endpoint`. Never blocks, never raises.
 
     At most `queue_limit` wait. What does not fit or cannot be encoded is counted in :attr:`dropped`, which
     travels in the next envelope. A forked child that emits is a sender of its own. Threads may share it.
@@ -107,16 +107,22 @@ class Emitter:
                 self._endpoint, self.sender, queue_limit=self._queue_limit, linger_s=LINGER_S
             )
 
-    def emit(self, event: Event) -> bool:
-        """Send `event`; return whether there was room for it in the queue."""
+    def emit(self, *events: Event) -> bool:
+        """Send `events` in one envelope; return whether all could be sent.
+
+        One envelope costs less than several: sending gives Python's interpreter lock away, and a thread that
+        flushes takes it. Where one of them cannot be encoded, each has its own.
+        """
         if os.getpid() != self._pid:
             self._start_anew_in_child()
         with self._lock:
             try:
-                is_sent = self._own is not None and self._own.push(events=(event,), dropped=self.dropped)
+                is_sent = self._own is not None and self._own.push(events=events, dropped=self.dropped)
             except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
+                if len(events) > 1:
+                    return all([self.emit(event) for event in events])
                 is_sent = False
-            self.dropped += not is_sent
+            self.dropped += 0 if is_sent else len(events)
             return is_sent
 
     def _start_anew_in_child(self) -> None:

@@ -124,6 +124,24 @@ def test_an_event_that_cannot_be_encoded_is_counted(endpoint: str, bad: StepComp
     emitter.close(0.0)
 
 
+def test_several_events_go_in_one_envelope(start_daemon: StartDaemon, endpoint: str) -> None:
+    emitter = Emitter(endpoint)
+    assert emitter.emit(step(1), step(2))
+    assert emitter.emit(step(3))
+    assert [len(e.events) for e in receive(start_daemon(), 2)] == [2, 1]
+    emitter.close()
+
+
+def test_of_several_events_only_the_one_that_cannot_be_encoded_is_lost(
+    start_daemon: StartDaemon, endpoint: str
+) -> None:
+    emitter = Emitter(endpoint)
+    assert not emitter.emit(step(1), step(2**70), step(3))
+    assert emitter.dropped == 1
+    assert [(len(e.events), e.dropped) for e in receive(start_daemon(), 2)] == [(1, 0), (1, 1)]
+    emitter.close()
+
+
 def test_with_a_bad_endpoint_events_are_dropped() -> None:
     emitter = Emitter("nonsense://nowhere")
     assert not emitter.emit(step(0))
