@@ -126,7 +126,7 @@ class Trials(TuningState):
             return
         waits_from_s = max(output.start_s, trial.others_until_s)
         waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
-        own_s = self._own_s(belief) * self.learner.usual_size.share(output.bytes)
+        own_s = float(belief.totals[OWN].mean()) * self.learner.usual_size.share(output.bytes)
         took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
         lost_s = took_s - output.wait_s + waited_s + belief.rework_s(index) - own_s
         trial.has_flushed = True
@@ -171,7 +171,7 @@ class Trials(TuningState):
         """Enter a checkpoint into the budget, and into the log of the trial that its settings came from."""
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
-        own_s = self._own_s(belief)
+        own_s = float(belief.totals[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
         cost_s = belief.charged_s(index, cost) if index is not None else cost.cost_s

@@ -1,7 +1,6 @@
 """What the next decision is made from: what is believed, what may still be lost, and what is ruled out."""
 
 from collections import Counter
-from math import inf
 
 import msgspec
 
@@ -57,8 +56,6 @@ class TuningState(ActiveSettings):
         self._dropped: Counter[Identity] = Counter()
         """How often settings were taken back; what failed counts as :data:`TWICE`."""
         self._newest = self._last_flushed = 0
-        self._first_own_s = inf
-        """What the user's own settings were believed to cost before anything else was tried."""
 
     @property
     def belief(self) -> Belief | None:
@@ -81,26 +78,7 @@ class TuningState(ActiveSettings):
     @property
     def baseline_s(self) -> float:
         """Believed cost of a checkpoint under the user's settings; 0 while no measurement says it."""
-        if self.belief is None or not self.knows_own:
-            return 0.0
-        return min(self.belief.breakdown(OWN).cost_s, self._most_own_s(self.belief))
-
-    def _own_s(self, belief: Belief) -> float:
-        """Return what a checkpoint under the user's own settings is believed to cost, for what is claimed."""
-        own_s = float(belief.totals[OWN].mean())
-        if self.learner.seen().keys() <= {OWN}:
-            self._first_own_s = own_s
-        return min(own_s, self._most_own_s(belief))
-
-    def _most_own_s(self, belief: Belief) -> float:
-        """Return the most that is claimed of the user's settings while none of their flushes was measured.
-
-        A flush that is slower than expected under other settings may be slow because of these: what follows
-        from it for the user's own would count as saved. Once the machine has changed there is nothing else.
-        """
-        if self.learner.is_shifted or self.learner.has_flushed(belief.candidates[OWN]):
-            return inf
-        return self._first_own_s
+        return self.belief.breakdown(OWN).cost_s if self.belief and self.knows_own else 0.0
 
     @property
     def current_s(self) -> float:

@@ -83,11 +83,6 @@ class Learner:
         found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
         return Counter(index for index in found if index is not None)
 
-    def has_flushed(self, settings: Values) -> bool:
-        """Return whether a flush under `settings`, or a write past the cache, is remembered."""
-        asked = identity(settings)
-        return any(each.settings == asked and each.flushed for each in self.observations.all)
-
     def flush_share(self, index: int) -> float:
         """Return the last flush under a candidate as a share of what is believed of it.
 

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from scrtune.goodput.buckets import TUNING
-from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.events import TuningSwitched
 from scrtune.intents.tune.decisions import Verdict, compare
 from scrtune.intents.tune.gains import gain, gains, together
-from scrtune.intents.tune.tuner import Tuner
 
 from ...support.simulated_job import CACHED, Job, replayed
-from .belief.test_belief import OWN, situation
 
 
 def test_a_comparison_is_the_posterior_of_the_ratio() -> None:
@@ -82,41 +79,3 @@ def test_a_journal_that_is_told_again_gains_the_same() -> None:
     job = Job(CACHED, noise=0.3, seed=5).checkpoints(40, slowed_s=3.2)
     again, _ = replayed(job.journal)
     assert gains(list(again.decisions)) == gains(list(job.pipeline.decisions)) != ()
-
-
-def test_of_a_flush_under_the_users_own_settings_that_nobody_saw_no_more_is_claimed_than_at_first() -> None:
-    """One that is slow under other settings may be slow because of these."""
-    own, now_is = {**OWN, "SCR_FLUSH": 10}, situation({**OWN, "SCR_FLUSH": 10})
-    tuner = Tuner(own)
-    tuner.on = False
-
-    def seen(number: int, flush_s: float = 0.0) -> None:
-        made = CheckpointCost(
-            dataset=number,
-            generation=tuner.generation,
-            time_s=60.0 * number,
-            blocking_s=1.0,
-            write_s=1.0,
-            flush_s=flush_s,
-            flushed=flush_s > 0,
-            between_s=1e3,
-            bytes=16 * 2**30,
-            files=64,
-        )
-        tuner.add(made, lambda: now_is, 60.0 * number)
-
-    def believed_s() -> float:
-        assert tuner.belief is not None
-        return tuner.belief.breakdown(0).cost_s
-
-    for number in range(1, 4):
-        seen(number)
-    at_first_s = tuner.baseline_s
-    tuner.put({**own, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1})
-    for number in range(4, 7):
-        seen(number, flush_s=400.0)
-    assert believed_s() > 2 * at_first_s
-    assert tuner.baseline_s <= 1.2 * at_first_s
-    tuner.put(own)
-    seen(10, flush_s=200.0)
-    assert tuner.baseline_s == believed_s()
