@@ -120,7 +120,7 @@ class Emitter:
                 is_sent = self._own is not None and self._own.push(events=events, dropped=self.dropped)
             except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
                 if len(events) > 1:
-                    return all([self.emit(event) for event in events])
+                    return sum(self.emit(event) for event in events) == len(events)
                 is_sent = False
             self.dropped += 0 if is_sent else len(events)
             return is_sent

@@ -8,6 +8,7 @@ user's own settings are measured again while the belief is in doubt about them.
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from math import isfinite
 from typing import NamedTuple
 
 import msgspec
@@ -79,12 +80,14 @@ def p_worse(view: View) -> Array:
 
 
 def is_blind_bet(view: View, index: int) -> bool:
-    """Return whether a candidate of which nothing was measured is worse more probably than its gain is worth.
+    """Return whether a candidate is worse more probably than its gain is worth, before a flush was measured.
 
-    By the square of the share that is expected to be saved: what may save half may be worse with 0.25.
+    By the square of the share that is saved if it is a gain: what may save half may be worse with 0.25. Less
+    where no budget limits what it loses: at the next launch, and as a recommendation.
     """
     gain = view.belief.totals[view.incumbent] - view.belief.totals
-    return bool(p_worse(view)[index] > max(_NO_RISK, _share(view, gain)[index] ** 2))
+    most = max(_NO_RISK, _share(view, gain)[index] ** 2)
+    return bool(p_worse(view)[index] > (most if isfinite(view.left_s) else min(most, _MOST_RISK)))
 
 
 def is_surely_worse(view: View) -> bool:

@@ -126,9 +126,10 @@ class Trials(TuningState):
             return
         waits_from_s = max(output.start_s, trial.others_until_s)
         waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
-        own_s = float(belief.totals[OWN].mean()) * self.learner.usual_size.share(output.bytes)
+        own_s = float(belief.totals[OWN].mean())
+        expected_s = self.learner.usual_size.share(output.bytes) * (own_s - belief.rework_s(index))
         took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
-        lost_s = took_s - output.wait_s + waited_s + belief.rework_s(index) - own_s
+        lost_s = took_s - output.wait_s + waited_s - expected_s
         trial.has_flushed = True
         if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
             self._dropped[identity(self.wanted)] += 1
@@ -174,7 +175,7 @@ class Trials(TuningState):
         own_s = float(belief.totals[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
-        cost_s = belief.charged_s(index, cost) if index is not None else cost.cost_s
+        cost_s = cost.cost_s + belief.rework_s(OWN) if index is None else belief.charged_s(index, cost)
         is_tuned = settings != self.mutability.feasible(self.baseline)
         if self.budget.left_s > 0:
             self._used_up_at = self._newest

@@ -1,6 +1,7 @@
 """The choice and the verdict, on costs that are believed as a test wants them."""
 
 from collections import Counter
+from math import inf
 
 import numpy as np
 import pytest
@@ -122,6 +123,13 @@ def test_before_a_flush_was_seen_what_saves_much_may_be_worse_with_a_probability
 ) -> None:
     """One that is expected to save 0.56 is worse with 0.1: tried; one that saves 0.1 with 0.2: not."""
     assert is_blind_bet(view(other_s, spread), 1) is is_bet
+
+
+def test_but_not_where_no_budget_limits_what_it_loses() -> None:
+    """At the next launch, and as a recommendation: it is worse with a probability of 0.18."""
+    dear = view(0.4, 1.0)
+    assert not is_blind_bet(dear, 1)
+    assert is_blind_bet(dear._replace(left_s=inf), 1)
 
 
 def test_a_way_that_the_gain_pays_for_is_no_risk_but_one_back_is() -> None:

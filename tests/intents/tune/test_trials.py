@@ -1,0 +1,94 @@
+"""Trials of a job on 512 nodes, where most of what a checkpoint costs is expected rework."""
+
+import pytest
+from msgspec.structs import replace
+
+from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.goodput.events import OutputCompleted
+from scrtune.intents.events import SettingsObserved, Values
+from scrtune.intents.observe.faults.redundancy import observe
+from scrtune.intents.rules.situation import Situation
+from scrtune.intents.tune.tuner import Tuner
+
+from ...support.simulated_job import GIB
+from .belief.test_belief import OWN as DEFAULTS
+from .belief.test_belief import situation
+
+OWN = {**DEFAULTS, "SCR_FLUSH": 10}
+USUAL_BYTES = 16 * GIB
+
+
+def large(own: Values) -> Situation:
+    """The situation of a job on 512 nodes under `own` settings."""
+    found = situation(own)
+    fixed = dict.fromkeys(("SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_FLUSH"), "environment")
+    sources = dict.fromkeys(own, "user config") | fixed
+    job = SettingsObserved(settings=own, sources=sources, ranks=2048, nodes=512)
+    return replace(found, job=job, intents=replace(found.intents, redundancy=observe(job)))
+
+
+class LargeJob:
+    """Takes checkpoints, 1000 s apart, each of 1 s; each tenth is flushed, and blocks 300 s longer."""
+
+    def __init__(self, own: Values = OWN) -> None:
+        self.tuner, self._now_is, self._dataset = Tuner(own), large(own), 0
+
+    def checkpoint(self) -> None:
+        """Take one."""
+        self._dataset += 1
+        now = 1000.0 * self._dataset
+        flush_s = 0.0 if self._dataset % OWN["SCR_FLUSH"] else 300.0
+        made = CheckpointCost(
+            dataset=self._dataset,
+            generation=self.tuner.generation,
+            time_s=now,
+            blocking_s=1.0 + flush_s,
+            write_s=1.0,
+            flush_s=flush_s,
+            flushed=flush_s > 0,
+            blocked_on_flush_s=flush_s,
+            between_s=999.0,
+            bytes=USUAL_BYTES,
+            files=64,
+        )
+        self.tuner.add(made, lambda: self._now_is, now)
+
+    def output(self, size_bytes: int) -> bool:
+        """One of 1 s for the usual bytes, whose flush is asynchronous; whether the trial goes on."""
+        self._dataset += 1
+        start_s = 1000.0 * self._dataset
+        before = self.tuner.generation
+        output = OutputCompleted(
+            dataset=self._dataset,
+            name=str(self._dataset),
+            start_s=start_s,
+            end_s=start_s + size_bytes / USUAL_BYTES,
+            generation=before,
+            bytes=size_bytes,
+            files=64,
+            flush_due=True,
+        )
+        self.tuner.output(output, output.end_s)
+        return self.tuner.generation == before
+
+
+def test_settings_that_are_no_candidate_are_charged_with_expected_rework_as_well() -> None:
+    job = LargeJob()
+    job.tuner.on = False
+    for _ in range(3):
+        job.checkpoint()
+    before_s = job.tuner.trial_budget_s
+    job.tuner.put({**OWN, "SCR_FILE_BUF_SIZE": 12_345})
+    job.checkpoint()
+    assert job.tuner.baseline_s > 50, "nearly all of it is rework"
+    assert job.tuner.trial_budget_s - before_s < 0.1 * job.tuner.baseline_s
+
+
+@pytest.mark.parametrize("share", [1, 0.25])
+def test_a_small_output_is_not_blamed_for_the_rework_that_its_settings_share_with_the_users_own(
+    share: float,
+) -> None:
+    job = LargeJob()
+    while not job.tuner.generation:
+        job.checkpoint()
+    assert job.output(int(share * USUAL_BYTES))
