@@ -57,9 +57,8 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     `saved_s` are seconds of all checkpoints against the user's own settings, expected rework included;
     `applied_s` went into applying settings, `reverted_s` into trials that were taken back. `interval` is the
     checkpoint interval if scrtune chose it (``--interval auto``), whose savings are not among these.
-    `for_good` are the settings found,
-    `is_tried` unless they are only proposed; without any `why_nothing` says why. `advised` follows from the
-    intents, and was not tried.
+    `for_good` are the settings found, `is_tried` unless they are only proposed; without any `why_nothing`
+    says why. `advised` follows from the intents, and was not tried.
     """
 
     saved_s: float = 0.0

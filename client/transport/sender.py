@@ -110,8 +110,8 @@ class Emitter:
     def emit(self, *events: Event) -> bool:
         """Send `events` in one envelope; return whether all could be sent.
 
-        One envelope costs less than several: sending gives Python's interpreter lock away, and a thread that
-        flushes takes it. Where one of them cannot be encoded, each has its own.
+        One costs less than several: each wakes the daemon, which takes the core from the sender where none is
+        idle. Where an event cannot be encoded, each has an envelope of its own.
         """
         if os.getpid() != self._pid:
             self._start_anew_in_child()

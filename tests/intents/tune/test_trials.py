@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import OutputCompleted
-from scrtune.intents.events import SettingsObserved, Values
+from scrtune.intents.events import SettingsObserved
 from scrtune.intents.observe.faults.redundancy import observe
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.tune.tuner import Tuner
@@ -18,20 +18,20 @@ OWN = {**DEFAULTS, "SCR_FLUSH": 10}
 USUAL_BYTES = 16 * GIB
 
 
-def large(own: Values) -> Situation:
-    """The situation of a job on 512 nodes under `own` settings."""
-    found = situation(own)
+def large() -> Situation:
+    """The situation of a job on 512 nodes."""
+    found = situation(OWN)
     fixed = dict.fromkeys(("SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_FLUSH"), "environment")
-    sources = dict.fromkeys(own, "user config") | fixed
-    job = SettingsObserved(settings=own, sources=sources, ranks=2048, nodes=512)
+    sources = dict.fromkeys(OWN, "user config") | fixed
+    job = SettingsObserved(settings=OWN, sources=sources, ranks=2048, nodes=512)
     return replace(found, job=job, intents=replace(found.intents, redundancy=observe(job)))
 
 
 class LargeJob:
     """Takes checkpoints, 1000 s apart, each of 1 s; each tenth is flushed, and blocks 300 s longer."""
 
-    def __init__(self, own: Values = OWN) -> None:
-        self.tuner, self._now_is, self._dataset = Tuner(own), large(own), 0
+    def __init__(self) -> None:
+        self.tuner, self._now_is, self._dataset = Tuner(OWN), large(), 0
 
     def checkpoint(self) -> None:
         """Take one."""
