@@ -93,9 +93,9 @@ class Job:
         self.look_at_node()
         self.compute(2)
 
-    def look_at_node(self, cache_free_bytes: int = 64 * GIB) -> None:
+    def look_at_node(self, cache_free_bytes: int = 64 * GIB, cores_used: float = 1.0) -> None:
         """The daemon observes its node."""
-        uses = tuple(ProcessUse(pid=pid, cpus=tuple(range(16)), cores_used=1.0) for pid in range(4))
+        uses = tuple(ProcessUse(pid=pid, cpus=tuple(range(16)), cores_used=cores_used) for pid in range(4))
         self.tell(
             NodeObserved(
                 host="n",

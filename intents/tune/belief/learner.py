@@ -3,10 +3,13 @@
 from collections import Counter
 from math import log
 from statistics import median
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import StorageProbed, Values
-from ...rules.levers import joint_settings
+from ...events import StorageProbed, Value, Values
+from ...rules.levers import LEVERS, domain, joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
@@ -15,8 +18,9 @@ from .observations import Observations, ObservedCheckpoint, identity
 from .sizes import UsualSize, scaled
 
 _LOOK_AGAIN = (2, 3, 5, 9)
-"""Checkpoints after which candidates and shape are made anew: more is known of the job."""
-_INTERVAL_CHANGED = 1.4
+"""Checkpoints after which candidates and shape are made anew if more is known of the job."""
+_ALMOST, _INTERVAL_CHANGED = 1.1, 1.4
+_SAME_CORES = 0.25
 _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
@@ -27,6 +31,13 @@ _SYNCED_SPREAD = 0.6
 _PAGE_CACHE_SHARE = 0.05
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
+
+
+class _Basis(NamedTuple):
+    """What a belief is made from, besides the shape of the job."""
+
+    domains: tuple[tuple[Value, ...], ...]
+    priors: dict[str, Prior]
 
 
 class Learner:
@@ -40,6 +51,7 @@ class Learner:
         self.knows_prefix = False
         """The prefix directory's rate was seen, by a flush or by writes past the cache."""
         self._made_at = 0
+        self._basis: _Basis | None = None
         self.is_shifted = False
         """The machine has changed: what was seen before says nothing any more."""
 
@@ -58,13 +70,10 @@ class Learner:
         self.observations.add(cost, settings, self.run)
         is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
         self.knows_prefix |= is_first
-        count = self.observations.count
         shape, is_shifted = _shape(now, cost, self.observations.all), self._has_shifted()
-        if self.belief is None or (
-            not self.is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
-        ):
+        if self.belief is None or self._is_other(self.belief.shape, shape, now):
             self.belief = self._made(shape, now, [now.own, settings, *keep])
-        elif settled and count % _SETTLED_EVERY and not (is_first or is_shifted):
+        elif settled and self.observations.count % _SETTLED_EVERY and not (is_first or is_shifted):
             return False
         if is_shifted:
             self.belief.shift(_SHIFT)
@@ -98,15 +107,22 @@ class Learner:
                 return each.flush_s / max(LOWEST, float(self.belief.flush_s[index]))
         return 1.0
 
-    def _is_other(self, shape: Shape, count: int) -> bool:
-        if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
+    def _is_other(self, before: Shape, shape: Shape, now: Situation) -> bool:
+        """Return whether the job is another than the belief was made for, by what is known of it now."""
+        count = self.observations.count
+        if self.is_shifted:
             return False
-        ratio = shape.between_s / self.belief.shape.between_s
-        return not 1 / _INTERVAL_CHANGED < ratio < _INTERVAL_CHANGED
+        if count in _LOOK_AGAIN:
+            return not _is_almost(shape, before) or self._basis_now(now) != self._basis
+        is_due = count - self._made_at >= _LOOK_AGAIN[-1]
+        return is_due and not _is_near(shape.between_s, before.between_s, _INTERVAL_CHANGED)
+
+    def _basis_now(self, now: Situation) -> _Basis:
+        return _Basis(tuple(domain(lever, now) for lever in LEVERS), _priors(now, self._own_s(now)))
 
     def _made(self, shape: Shape, now: Situation, keep: list[Values]) -> Belief:
-        self._made_at = self.observations.count
-        made = Belief([*keep, *joint_settings(now)], shape, _priors(now, self._own_s(now)), kept=len(keep))
+        self._made_at, self._basis = self.observations.count, self._basis_now(now)
+        made = Belief([*keep, *joint_settings(now)], shape, self._basis.priors, kept=len(keep))
         made.update(self.observations.all)
         made.prune(each.settings for each in self.observations.all)
         return made
@@ -125,6 +141,17 @@ class Learner:
         if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
             return False
         return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
+
+
+def _is_almost(shape: Shape, before: Shape) -> bool:
+    """Return whether the belief would hardly be another with `shape` instead of `before`."""
+    same = replace(shape, between_s=before.between_s, used_cores=before.used_cores) == before
+    is_as_busy = abs(shape.used_cores - before.used_cores) <= _SAME_CORES
+    return same and is_as_busy and _is_near(shape.between_s, before.between_s, _ALMOST)
+
+
+def _is_near(one: float, other: float, most: float) -> bool:
+    return 1 / most < one / other < most
 
 
 def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint]) -> bool:

@@ -1,18 +1,64 @@
-"""What a job's first checkpoints say of the computation between two."""
+"""What the belief about a job is made from, and when it is made anew."""
+
+from math import exp
 
 import pytest
 
-from ....support.simulated_job import CACHED, Job
+from scrtune.intents.events import StorageProbed
+from scrtune.intents.tune.belief.belief import Belief
+
+from ....support.simulated_job import CACHED, GIB, Job
 
 BETWEEN_S = 20.0
 """Two steps of a :class:`Job`, before its first checkpoint as well."""
+
+
+def belief_of(job: Job) -> Belief:
+    assert job.pipeline.tuner is not None
+    belief = job.pipeline.tuner.belief
+    assert belief is not None
+    return belief
 
 
 def test_a_long_flush_is_no_computation_before_the_first_checkpoint() -> None:
     job = Job({**CACHED, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"})
     job.slower = 10.0  # the flush takes twice as long as the computation
     job.checkpoints(2)
-    assert job.pipeline.tuner is not None
-    belief = job.pipeline.tuner.belief
-    assert belief is not None
-    assert belief.shape.between_s == pytest.approx(BETWEEN_S)
+    assert belief_of(job).shape.between_s == pytest.approx(BETWEEN_S)
+
+
+class TestMadeAnew:
+    def test_not_while_nothing_new_is_known(self) -> None:
+        job = Job({})
+        job.checkpoints(1)
+        first = belief_of(job)
+        job.checkpoints(8)
+        assert belief_of(job) is first
+
+    def test_with_a_probe_that_came_late(self) -> None:
+        believed = {}
+        for rate in (GIB / 8, 8 * GIB):
+            job = Job({}, cache="/dev/shm/scr")
+            job.checkpoints(1)
+            job.tell(StorageProbed(host="n", cache_write_bytes_per_s=rate))
+            job.checkpoints(1)
+            log_rate, _ = belief_of(job).learnt_rates()["cache_bytes_per_s"]
+            believed[rate] = exp(log_rate)
+        assert believed[8 * GIB] > 10 * believed[GIB / 8]
+
+    def test_with_values_that_became_possible(self) -> None:
+        job = Job({})
+        job.checkpoints(1)
+        assert not any(each["SCRTUNE_FLUSH_NICE"] for each in belief_of(job).candidates)
+        for _ in range(3):
+            job.look_at_node(cores_used=4.0)  # of 16, by each of 4 ranks
+        job.checkpoints(1)
+        assert any(each["SCRTUNE_FLUSH_NICE"] for each in belief_of(job).candidates)
+
+    def test_when_the_interval_has_become_another(self) -> None:
+        job = Job({})
+        job.checkpoints(20)
+        for _ in range(12):
+            job.compute(8)
+            job.checkpoints(1)
+        assert belief_of(job).shape.between_s > 2 * BETWEEN_S
