@@ -20,6 +20,7 @@ import msgspec
 
 from scrtune.intents.pipeline import Pipeline
 
+from . import calibration
 from .baselines import GaussianProcess, Looks, RandomSearch
 from .drive import STARTS, MakeTuner, Outcome, simulate
 from .jobs import SCENARIOS
@@ -112,6 +113,22 @@ def everything(asked: Asked, processes: int) -> None:
         table("Long jobs", long, rows)
 
 
+def calibrated(
+    pool: ProcessPoolExecutor, asked: Asked, scenarios: Sequence[str], starts: Sequence[str]
+) -> None:
+    """Print, for each start, what is believed against the truth."""
+    seeds = range(asked.first, asked.first + asked.jobs)
+    for start in starts:
+        print(f"\nFrom {start}\n\n{row(calibration.HEADING)}\n{'|---' * len(calibration.HEADING)}|")
+        said = [
+            each
+            for scenario in scenarios
+            for each in pool.map(partial(calibration.said, scenario, start), seeds, chunksize=2)
+            if each
+        ]
+        print(*map(row, calibration.cells(said)), sep="\n")
+
+
 def worst(made: list[Outcome], given: argparse.Namespace) -> Iterator[str]:
     """Return a line for each of the jobs that ended farthest from the best settings."""
     by_end = sorted(
@@ -141,6 +158,9 @@ def main() -> None:
     parser.add_argument(
         "--worst", type=int, default=0, help="print so many of the jobs of each row asked for"
     )
+    parser.add_argument(
+        "--calibration", action="store_true", help="of the belief, instead of the tuner's worth"
+    )
     parser.add_argument("--outcomes", action="store_true", help="print the outcomes, as JSON")
     given = parser.parse_args()
     asked = Asked(given.jobs, given.checkpoints, given.first)
@@ -150,6 +170,9 @@ def main() -> None:
     scenarios = SCENARIOS if given.scenario == "all" else (given.scenario or "mixed",)
     starts = STARTS if given.start in {None, "all"} else (given.start,)
     with ProcessPoolExecutor(given.processes) as pool:
+        if given.calibration:
+            calibrated(pool, asked, scenarios, starts)
+            return
         made = partial(outcomes, pool, asked, given.tuner)
         if given.outcomes:
             found = [each for scenario in scenarios for start in starts for each in made(scenario, start)]

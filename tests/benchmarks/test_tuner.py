@@ -16,6 +16,7 @@ from scrtune.intents.events import Event
 sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are no part of the package
 
 from benchmarks.tuner import oracle
+from benchmarks.tuner.calibration import said
 from benchmarks.tuner.drive import STARTS, Case, Run, case, simulate
 from benchmarks.tuner.jobs import SCENARIOS
 from benchmarks.tuner.machine import QUIET, Flush, Machine, waited_for
@@ -138,3 +139,10 @@ def test_a_job_is_the_same_every_time() -> None:
     first, second = (simulate("mixed", "poor", 5, 20, Changing) for _ in range(2))
     assert first == second
     assert first != simulate("mixed", "poor", 6, 20, Changing)
+
+
+def test_what_the_belief_is_sure_of_after_three_checkpoints_is_true_nearly_always() -> None:
+    found = [each for seed in range(60) if (each := said("mixed", "defaults", seed))]
+    sure = [each for each in found if each.p_dearer < 0.05]
+    assert len(sure) >= 12
+    assert sum(each.true > 1 for each in sure) <= 1
