@@ -34,8 +34,8 @@ _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
-_CURIOUS, _TAIL_CURIOUS, _LEAST_P_CURIOUS = 0.25, 0.95, 0.02
-_MOST_REPLAYS, _SURE, _FASTER = 4, 0.04, 0.5
+_TAIL_CURIOUS, _LEAST_P_CURIOUS = 0.95, 0.02
+_MOST_REPLAYS, _SURE, _FASTER, _CHECKED = 4, 0.04, 0.5, 100
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +125,10 @@ def is_replay_due(view: View, replays: int) -> bool:
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
     # a spike makes a flush longer; shorter it becomes by the prefix directory, which is the user's own, too
     is_overtaken = view.flush_share < min(_FASTER, ratio)
-    return is_doubted or is_unsure or is_overtaken
+    # a job's first checkpoints may all have been slow: what is claimed is checked when that takes 1 % of it
+    price_s = float(view.there_s[OWN] + view.back_s[OWN] + np.mean(totals[OWN] - totals[best]))
+    is_paid_for = replays == 0 and ratio > _FAR and view.earned_s > _CHECKED * price_s
+    return is_doubted or is_unsure or is_overtaken or is_paid_for
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:
@@ -188,13 +191,16 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better in a tier that no checkpoint has used yet.
 
-    No other measurement says how fast that is: finding it out may cost a share of what the job has earned.
+    No other measurement says how fast that is: finding it out may cost what the job has earned, and all that
+    is left of the budget, if that has a limit, where it is expected to pay.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     is_new = ~np.isin(cached, cached[list(+view.seen)])
     most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
     may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
-    return np.asarray(is_new & may_be & (most_lost_s < _CURIOUS * view.earned_s))
+    left_s = view.left_s if isfinite(view.left_s) else view.earned_s
+    limit_s = np.where(_net(gain, view) > 0, left_s, view.earned_s)
+    return np.asarray(is_new & may_be & (most_lost_s < limit_s))
 
 
 def _is_safe(view: View, gain: Array) -> Mask:

@@ -163,13 +163,16 @@ class Trials(TuningState):
         belief = self.belief
         if belief is None:
             return
-        self._charge(belief, cost, settings)
+        cost_s = self._charge(belief, cost, settings)
         is_due = is_new or outgrown(situation)
         if self.on and is_due and may_try and cost.generation == self.generation:
-            self._decide(belief, situation, now)
+            self._decide(belief, cost_s, situation, now)
 
-    def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:
-        """Enter a checkpoint into the budget, and into the log of the trial that its settings came from."""
+    def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> float:
+        """Enter a checkpoint into the budget, and into the log of the trial that its settings came from.
+
+        Returns what one of the usual size costs by it, as one of its flush cycle.
+        """
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
         own_s = float(belief.totals[OWN].mean())
@@ -183,7 +186,7 @@ class Trials(TuningState):
         self.budget.charge(share * cost_s, share * own_s, is_tuned=is_tuned, had_begun=had_begun)
         trial = self._tried.get(identity(settings))
         if trial is None or index is None or not is_tuned:
-            return
+            return cost_s
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
         # nothing is claimed that nobody measured
@@ -195,14 +198,15 @@ class Trials(TuningState):
         trial.lost_s += passed_s
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += passed_s  # it ended after its trial had been reverted
+        return cost_s
 
-    def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
+    def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float) -> None:
         trial, self._leaving = self._trial, None
         view = self._view(belief, now_is)
         if self.wanted != self.baseline and (why := outgrown(now_is)):
             self._go_back(why, now)
         elif trial is not None:
-            self._judge(trial, view, now)
+            self._judge(trial, view, cost_s, now)
         elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
         if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
@@ -259,7 +263,8 @@ class Trials(TuningState):
         enough = _STAY if view.there_s[OWN] <= 0 else KEEP_AT_LAST
         return self.budget.left_s > 0 or (p >= enough and self.budget.overdraft_s > 0)
 
-    def _judge(self, trial: Trial, view: View, now: float) -> None:
+    def _judge(self, trial: Trial, view: View, cost_s: float, now: float) -> None:
+        """Give a verdict after a checkpoint of a trial, which cost `cost_s`, or take another one."""
         trial.looks += 1
         index = view.belief.index(self.wanted)
         if index is None:
@@ -268,6 +273,9 @@ class Trials(TuningState):
         kept = verdict(view, index, trial.looks)
         if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
+        is_as_cheap = index == OWN and cost_s <= view.belief.totals[view.incumbent].mean()
+        if kept is False and is_as_cheap and trial.looks < MOST_LOOKS:
+            kept = None  # your own settings, as cheap as what won: another look at them costs nothing
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept:
             self._accept(trial, now, why)
@@ -288,10 +296,10 @@ class Trials(TuningState):
             self._go_back(why, now)
 
     def _go_back(self, why: str, now: float) -> None:
+        self._dropped[identity(self.wanted)] += 1
         if self._trial is None:
             self._back_to_baseline(now, why)
         else:
-            self._dropped[identity(self.wanted)] += 1
             self._revert(self._trial, now, why)
 
     def _is_odd(self, trial: Trial, own_s: float) -> bool:

@@ -79,14 +79,29 @@ def test_and_they_are_measured_again_where_the_difference_could_be_one() -> None
     assert not is_replay_due(view(0.5, incumbent=1, seen_own=3), 0)
 
 
-def test_a_tier_that_was_never_used_is_looked_at_for_a_share_of_what_the_job_has_earned() -> None:
+def test_a_tier_that_was_never_used_is_looked_at_for_what_the_job_has_earned() -> None:
     """By tuned checkpoints and 1 % of each: cumulative costs stay inside the bound whatever comes of it."""
     unsure = {"other": PAST_THE_CACHE, "other_s": 1.3, "spread": 0.3}
-    assert not is_tried(view(**unsure, earned_s=3.0))
-    assert is_tried(view(**unsure, earned_s=8.0))
-    assert not is_tried(view(**unsure, earned_s=8.0, ways_s=1.0)), "the ways are not earned"
-    assert not is_tried(view(**{**unsure, "other": ASYNC}, earned_s=8.0)), "its tier is known"
+    assert not is_tried(view(**unsure, earned_s=1.0))
+    assert is_tried(view(**unsure, earned_s=2.0))
+    assert not is_tried(view(**unsure, earned_s=2.0, ways_s=1.0)), "the ways are not earned"
+    assert not is_tried(view(**{**unsure, "other": ASYNC}, earned_s=2.0)), "its tier is known"
     assert not is_tried(view(**{**unsure, "spread": 0.05}, earned_s=50.0)), "there is nothing to be found out"
+
+
+def test_and_for_all_that_is_left_where_that_is_expected_to_pay() -> None:
+    unsure = view(1.3, 0.3, other=PAST_THE_CACHE, earned_s=1.0, remaining=200)
+    assert is_tried(unsure)
+    assert not is_tried(unsure._replace(left_s=inf)), "a launch has no budget that would limit it"
+
+
+def test_what_is_claimed_is_checked_once_it_has_paid_for_that_a_hundred_times() -> None:
+    """Measured under the user's own settings costs 0.5 s: all their first checkpoints may have been slow."""
+    assert not is_replay_due(view(0.5, incumbent=1, earned_s=40.0), 0)
+    assert is_replay_due(view(0.5, incumbent=1, earned_s=60.0), 0)
+    assert not is_replay_due(view(0.5, incumbent=1, earned_s=60.0), 1), "once"
+    assert not is_replay_due(view(0.5, incumbent=1, earned_s=60.0, ways_s=1.0), 0), "the ways cost, too"
+    assert not is_replay_due(view(0.2, incumbent=1, earned_s=600.0), 0), "they cannot have been that slow"
 
 
 def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:

@@ -1,5 +1,7 @@
 """Trials of a job on 512 nodes, where most of what a checkpoint costs is expected rework."""
 
+from collections import Counter
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,9 +10,11 @@ from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.observe.faults.redundancy import observe
 from scrtune.intents.rules.situation import Situation
+from scrtune.intents.tune.belief.observations import identity
+from scrtune.intents.tune.decisions import Verdict
 from scrtune.intents.tune.tuner import Tuner
 
-from ...support.simulated_job import GIB
+from ...support.simulated_job import CACHED, GIB, Job
 from .belief.test_belief import OWN as DEFAULTS
 from .belief.test_belief import situation
 
@@ -92,3 +96,21 @@ def test_a_small_output_is_not_blamed_for_the_rework_that_its_settings_share_wit
     while not job.tuner.generation:
         job.checkpoint()
     assert job.output(int(share * USUAL_BYTES))
+
+
+@pytest.mark.parametrize(("slowed_s", "seed", "noise", "times"), [(4.0, 5, 0.12, 2), (4.5, 0, 0.02, 1)])
+def test_what_was_given_up_is_tried_once_more_at_most(
+    slowed_s: float, seed: int, noise: float, times: int
+) -> None:
+    """A flush beside the computation, no better than one that blocks, after three slow checkpoints."""
+    job = Job(CACHED, noise=noise, seed=seed)
+    job.slower = 2.5
+    job.checkpoints(3, slowed_s=slowed_s)
+    job.slower = 1.0
+    job.checkpoints(247, slowed_s=slowed_s)
+    assert job.pipeline.tuner is not None
+    own = job.pipeline.tuner.baseline
+    trials = [each for each in job.pipeline.decisions if each.verdict is Verdict.TRIAL]
+    tried = Counter(identity({**own, **each.changes}) for each in trials)
+    del tried[identity(own)]  # which are measured again while they are in doubt
+    assert max(tried.values()) == times

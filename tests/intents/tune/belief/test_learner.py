@@ -38,7 +38,7 @@ class TestMadeAnew:
     def test_with_a_probe_that_came_late(self) -> None:
         believed = {}
         for rate in (GIB / 8, 8 * GIB):
-            job = Job({}, cache="/dev/shm/scr")
+            job = Job({}, cache="/dev/shm/scr")  # noqa: S108 - only a name
             job.checkpoints(1)
             job.tell(StorageProbed(host="n", cache_write_bytes_per_s=rate))
             job.checkpoints(1)
