@@ -24,6 +24,7 @@ _SAME_CORES = 0.25
 _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
+_FLUSHES_BEFORE, _FASTER_LOG = 2, 0.5
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
@@ -133,8 +134,13 @@ class Learner:
         return next((each.blocking_s for each in self.observations.all if each.settings == own), 0.0)
 
     def _has_shifted(self) -> bool:
-        """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""
+        """Return whether the last checkpoints, all under the same settings, cost unlike those before them.
+
+        One flush is enough that was far faster than all before it: no spike makes it faster.
+        """
         seen = self.observations.all
+        if _is_faster([each.flush_s for each in seen if each.settings == seen[-1].settings]):
+            return True
         kind = [each for each in seen if each.flushed == seen[-1].flushed]
         last = kind[-_SHIFT_LAST:]
         same = [each for each in kind if each.settings == last[-1].settings][:-_SHIFT_LAST]
@@ -152,6 +158,13 @@ def _is_almost(shape: Shape, before: Shape) -> bool:
 
 def _is_near(one: float, other: float, most: float) -> bool:
     return 1 / most < one / other < most
+
+
+def _is_faster(flushes_s: list[float]) -> bool:
+    """Return whether the last of `flushes_s` was far faster than those before it; 0: there was none."""
+    *before, last = flushes_s
+    some = [each for each in before if each > 0]
+    return last > 0 and len(some) >= _FLUSHES_BEFORE and log(min(some) / last) > _FASTER_LOG
 
 
 def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint]) -> bool:

@@ -67,7 +67,7 @@ PRIORS: dict[str, Prior] = {
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.75),
     "prefix_bytes_per_s": Prior(2 * GIB, 0.9),
     "prefix_file_s": Prior(2e-3, 1.1),
-    "writer_share": Prior(1.0, 0.75),
+    "writer_share": Prior(1.0, 0.6),
     "bound_share": Prior(0.55, 0.25),
     "largest_file": Prior(0.25, 0.7),
     "call_s": Prior(8e-6, 0.7),

@@ -2,9 +2,10 @@
 
 from math import exp
 
+import numpy as np
 import pytest
 
-from scrtune.intents.events import StorageProbed
+from scrtune.intents.events import StorageProbed, Values
 from scrtune.intents.tune.belief.belief import Belief
 
 from ....support.simulated_job import CACHED, GIB, Job
@@ -62,3 +63,24 @@ class TestMadeAnew:
             job.compute(8)
             job.checkpoints(1)
         assert belief_of(job).shape.between_s > 2 * BETWEEN_S
+
+
+class TestFlushesThatAreRare:
+    """With SCR_FLUSH=4 four flushes in a row are sixteen checkpoints."""
+
+    def past_the_cache_s(self, factor: float) -> float:
+        """Return what is believed of a checkpoint past the cache, the last flush `factor` times as slow."""
+        rare: Values = {**CACHED, "SCR_FLUSH": 4, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
+        job = Job(rare, tuning=False)
+        job.checkpoints(15, flush_every=4)
+        job.slower = factor
+        job.checkpoints(1, flush_every=4)
+        belief = belief_of(job)
+        past = next(i for i, each in enumerate(belief.candidates) if each["SCR_CACHE_BYPASS"])
+        return float(np.median(belief.totals[past]))
+
+    def test_one_that_was_far_faster_says_that_the_prefix_directory_is(self) -> None:
+        assert self.past_the_cache_s(0.3) < 0.5 * self.past_the_cache_s(1.0)
+
+    def test_one_that_was_slower_may_be_a_spike(self) -> None:
+        assert self.past_the_cache_s(3.0) < 1.5 * self.past_the_cache_s(1.0)
