@@ -16,6 +16,7 @@ NO_JOB_ID = "defjobid"
 # the launcher of MPI stands within srun's or flux's step: its word is the closer one
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
+FIRST_ONLY = "observe.first"
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -121,6 +122,11 @@ class JobPaths:
     def observe_off(self) -> Path:
         """Outputs of this node's ranks are not traced while it is there (`native/observe.c`)."""
         return self.trace_directory / "observe.off"
+
+    @property
+    def observe_first(self) -> Path:
+        """Of this node's ranks only the first one's outputs are traced while it is there: all do the same."""
+        return self.trace_directory / FIRST_ONLY
 
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""

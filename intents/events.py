@@ -198,6 +198,8 @@ class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True)
     """(host, pid) of every process that wrote a line."""
     generations: dict[Annotated[int, Meta(ge=0, lt=100)], Count] = {}
     """Lines by generation of the format (`docs/traces.md`)."""
+    alike: Count = 1
+    """Of so many processes that do the same one was traced."""
 
 
 class ProcessUse(msgspec.Struct, frozen=True, kw_only=True):

@@ -202,8 +202,10 @@ class Pipeline(JobState):
                 self.observing.started(event)
             case OutputCompleted():
                 self.observing.output(event, self.intents.buffers)
-        if self.observing.observation.on != was_on:
-            yield Observe(on=self.observing.observation.on)
+        seen = self.observing.observation
+        is_again = isinstance(event, JobStarted) and seen.outputs > 0  # all ranks, whatever was traced last
+        if seen.on != was_on or is_again:
+            yield Observe(on=seen.on)
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)

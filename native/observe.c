@@ -5,8 +5,9 @@
  * untraced one does, and tracing goes on when they are cleared (its finalize() crashes threads that are in a call).
  * They are set when this library is loaded, in launchers and shells too: what they do is no output.
  * An output is observed up to EVENT_LIMIT calls: a thread looks how full DFTracer's buffer is. The buffer is written
- * after the output's end, when nobody measures any more. Whether the next output is observed is asked of the file
- * `observe.off` beside the trace, by every rank for itself: nothing here is collective.
+ * after the output's end, when nobody measures any more. Whether the next output is observed is asked of the files
+ * `observe.off` and, but by the first rank of the node, `observe.first` beside the trace, by every rank for itself:
+ * nothing here is collective.
  *
  * Nothing is touched unless scrtune itself has switched DFTracer on (SCRTUNE_OBSERVE=outputs): the user's own trace
  * goes on as they want it.
@@ -226,15 +227,33 @@ static bool start_watcher(void)
     return is_started;
 }
 
-static bool is_off(void)
+/* As the launcher of ranks says: MPI's own before Slurm's, which may have started the launcher alone. */
+static bool is_first_of_node(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL) {
+            return strcmp(value, "0") == 0;
+        }
+    }
+    return true;
+}
+
+static bool is_beside_trace(const char *name)
 {
     const char *log = getenv("DFTRACER_LOG_FILE");
     const char *slash = log != NULL ? strrchr(log, '/') : NULL;
     char path[PATH_MAX];
-    if (slash == NULL || snprintf(path, sizeof path, "%.*s/observe.off", (int)(slash - log), log) >= PATH_MAX) {
+    if (slash == NULL || snprintf(path, sizeof path, "%.*s/%s", (int)(slash - log), log, name) >= PATH_MAX) {
         return true;
     }
     return access(path, F_OK) == 0;
+}
+
+static bool is_off(void)
+{
+    return is_beside_trace("observe.off") || (!is_first_of_node() && is_beside_trace("observe.first"));
 }
 
 /* A file that was closed during a pause is still known by its number, and the next file that gets it would be

@@ -19,6 +19,7 @@ import msgspec
 
 from ...heap import set_limits
 from ...scr_config.files import write_atomic
+from ..paths import FIRST_ONLY
 from .digest_sender import DigestSender
 from .follow import FollowedFile, ForwardCounts, Look, file_key
 from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
@@ -76,14 +77,17 @@ class Forwarder:
         lag_limit_bytes: int = LAG_LIMIT_BYTES,
         deleted_quiet_s: float = DELETED_QUIET_S,
     ) -> None:
-        self._directory = log_prefix.absolute().parent
+        self.prefix = log_prefix.absolute()
+        self._directory = self.prefix.parent
         self._name_start = f"{log_prefix.name}-"
         self._lag_limit_bytes = lag_limit_bytes
         self._deleted_quiet_s = deleted_quiet_s
         self.counts = ForwardCounts()
         self._sink = sink
         self._is_blocked = self._is_behind = self._is_unsent = False
-        self._mark = log_prefix.absolute().with_name(f"{log_prefix.name}.sent")
+        self._first_only = self.prefix.with_name(FIRST_ONLY)
+        sink.standing_for = _number_in(self._first_only)
+        self._mark = self.prefix.with_name(f"{log_prefix.name}.sent")
         self._sent_before = _marked_offsets(self._mark)
         self._followed: dict[str, _TraceFile] = {}
         self._hot: deque[_TraceFile] = deque()
@@ -134,12 +138,22 @@ class Forwarder:
         if not self._sink.send(self.counts.dropped, final=final):
             return False
         self._is_unsent = False
+        self._look_for_alike()
         offsets = {file.key: file.offset for file in self._followed.values()}
         with suppress(OSError):  # without the mark a later forwarder repeats them
             write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
         for file in self._followed.values():
             file.reclaim()
         return True
+
+    def _look_for_alike(self) -> None:
+        """Let only the node's first rank be traced where all do the same, until the daemon wants all."""
+        if self._sink.standing_for > 1 and not self._first_only.exists():
+            self._sink.trace_all()
+        elif self._sink.standing_for == 1 and (alike := self._sink.alike) > 1:
+            with suppress(OSError):
+                self._first_only.write_text(f"{alike}\n", encoding="ascii")
+                self._sink.standing_for = alike
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Send all there is, last lines without a newline included, or as much as `limit_s` allows."""
@@ -257,6 +271,14 @@ class Forwarder:
         """Take in a last line that gets no newline any more; return whether there is nothing left of it."""
         rest = file.rest()
         return not rest or self._take(file, rest) > 0
+
+
+def _number_in(path: Path) -> int:
+    """Return the number in a file; 1 where there is none."""
+    try:
+        return max(1, int(path.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        return 1
 
 
 def _marked_offsets(mark: Path) -> dict[str, int]:

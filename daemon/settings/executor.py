@@ -37,10 +37,11 @@ class Executor:
                     log.log(logging.getLevelName(effect.level.upper()), effect.text)
 
     def _observe(self, *, on: bool) -> None:
-        """Let the ranks of this node trace their next outputs, or not: they look for a file at each."""
+        """Let all ranks of this node trace their next outputs, or none: they look for files at each."""
         off = self._options.paths.observe_off
         try:
             if on:
+                self._options.paths.observe_first.unlink(missing_ok=True)
                 off.unlink(missing_ok=True)
             else:
                 off.touch()

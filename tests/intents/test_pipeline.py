@@ -214,6 +214,11 @@ class TestObservation:
         told = [each for each in job.effects if isinstance(each, Observe)]
         assert told == [Observe(on=False), Observe(on=True)]
 
+    def test_a_new_run_is_traced_on_all_ranks(self) -> None:
+        job = Job(CACHED)
+        assert self.output(job, observed=10) == []
+        assert job.tell(JobStarted(time_s=job.now)) == [Observe(on=True)]
+
     def test_a_change_of_settings_does_not_begin_it_again(self) -> None:
         job = Job(CACHED)
         self.output(job, observed=1000, observe_s=1000.0)

@@ -50,6 +50,34 @@ close_gate()
     assert traced.printed[0].split()[0] == "0"
 
 
+@pytest.mark.parametrize(
+    ("rank", "is_traced"),
+    [
+        ({}, True),
+        ({"MPI_LOCALRANKID": "0"}, True),
+        ({"MPI_LOCALRANKID": "1"}, False),
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "3"}, False),
+        ({"SLURM_LOCALID": "2"}, False),
+        ({"OMPI_COMM_WORLD_LOCAL_RANK": "0", "SLURM_LOCALID": "1"}, True),
+    ],
+    ids=str,
+)
+def test_only_the_first_rank_of_a_node_is_traced_where_all_do_the_same(
+    program: Program, rank: dict[str, str], is_traced: bool
+) -> None:
+    text = """
+begin()
+output(("by all", 10))
+(TRACE / "observe.first").touch()
+output(("by one", 10))
+(TRACE / "observe.first").unlink()
+output(("by all again", 10))
+"""
+    traced = program.run(text, **rank)
+    counts = [traced.writes(program.data / name) for name in ("by all", "by one", "by all again")]
+    assert counts == [10, 10 * is_traced, 10]
+
+
 def test_what_is_counted_is_what_is_in_the_file_at_once(program: Program) -> None:
     traced = program.run("""
 begin()

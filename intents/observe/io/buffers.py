@@ -66,7 +66,7 @@ class BufferObserver:
             (tier, op, content): SizeHistogram() for tier, op in _PREFERENCE for content in Content
         }
         self._window = EvidenceWindow()
-        self._written_bytes = 0
+        self._written_bytes = self._seen_bytes = 0
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output: what it wrote should be in the trace, if it was traced to its end."""
@@ -82,6 +82,8 @@ class BufferObserver:
                 continue
             histogram.add(access.sizes)
             part.add(access.sizes)
+            if access.tier in _FILES and access.op == Operation.WRITE:
+                self._seen_bytes += digest.alike * access.bytes
             self._window.add(access.start_s, access.end_s)
 
     def observe(self, nodes: int = 1, traced: int = 1) -> BufferSizes:
@@ -89,7 +91,7 @@ class BufferObserver:
 
         They share what the outputs wrote.
         """
-        seen_bytes = sum(self._sizes[tier, Operation.WRITE].bytes for tier in _FILES)
+        seen_bytes = self._seen_bytes
         written_bytes = self._written_bytes * min(traced, nodes) // max(1, nodes)
         if seen_bytes >= _FAR_BELOW * written_bytes:
             seen_bytes = written_bytes = 0

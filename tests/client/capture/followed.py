@@ -18,6 +18,7 @@ class Kept:
         self.room = 1_000_000
         self.sends = True
         self.was_final = False
+        self.alike = self.standing_for = 1
 
     @property
     def lines(self) -> bytes:

@@ -19,7 +19,7 @@ from scrtune.client.capture.digest_sender import DigestSender
 from scrtune.client.capture.environment import Mode, capture_environment
 from scrtune.client.capture.forward import Forwarder, forward
 from scrtune.client.libscr.library import libscrtune_path
-from scrtune.client.paths import host_name
+from scrtune.client.paths import FIRST_ONLY, host_name
 from scrtune.daemon.journal.records import JournalReader
 from scrtune.intents.events import Event, TraceDigest
 
@@ -160,6 +160,51 @@ def test_the_files_of_a_real_job_give_its_sums(tmp_path: Path, endpoint: str, ea
     processes = {process for event in ear.events for process in getattr(event, "processes", ())}
     assert {host for host, _ in processes} == {"vm"}
     assert len(processes) == 3
+
+
+class TestProcessesThatDoTheSame:
+    """Only the first rank of a node is traced from then on, and stands for them all."""
+
+    @pytest.fixture
+    def forwarder(self, tmp_path: Path, digests: DigestSender, ear: Ear) -> Iterator[Forwarder]:
+        ear.listen()
+        forwarder = Forwarder(tmp_path / "app", digests)
+        yield forwarder
+        forwarder.close()
+
+    def forward(self, forwarder: Forwarder, ear: Ear, **processes: bytes) -> TraceDigest:
+        """Forward lines of processes, and return the digest that they become."""
+        for name, content in processes.items():
+            append(forwarder.prefix.with_name(f"app-{name}.pfw"), content)
+        forwarder.drain()
+        while True:
+            (digest,) = ear.hear(1)
+            if isinstance(digest, TraceDigest) and digest.events:
+                return digest
+
+    def test_one_is_traced_until_the_daemon_wants_all(self, forwarder: Forwarder, ear: Ear) -> None:
+        first_only = forwarder.prefix.with_name(FIRST_ONLY)
+        ours, theirs = accesses(0, 60), accesses(0, 60).replace(b'"pid":7', b'"pid":8')
+        assert self.forward(forwarder, ear, first=explained() + ours, second=explained() + theirs).alike == 1
+        assert first_only.read_text() == "2\n"
+        assert self.forward(forwarder, ear, first=ours).alike == 2
+        first_only.unlink()  # a new kind of output
+        assert self.forward(forwarder, ear, first=ours + ours, second=theirs).alike == 1
+        assert not first_only.exists(), "what one of them did while it alone was traced does not count"
+
+    def test_all_are_traced_where_they_differ(self, forwarder: Forwarder, ear: Ear) -> None:
+        ours, theirs = accesses(0, 60), accesses(0, 90).replace(b'"pid":7', b'"pid":8')
+        self.forward(forwarder, ear, first=ours, second=theirs)
+        assert not forwarder.prefix.with_name(FIRST_ONLY).exists()
+
+    def test_a_forwarder_that_is_started_anew_knows_it(
+        self, forwarder: Forwarder, endpoint: str, ear: Ear
+    ) -> None:
+        ours, theirs = accesses(0, 60), accesses(0, 60).replace(b'"pid":7', b'"pid":8')
+        self.forward(forwarder, ear, first=explained() + ours, second=explained() + theirs)
+        again = Forwarder(forwarder.prefix, DigestSender(endpoint, TIERS))
+        assert self.forward(again, ear, first=ours).alike == 2
+        again.close()
 
 
 def test_accesses_to_files_that_no_line_explains_are_given_up_last(digests: DigestSender, ear: Ear) -> None:

@@ -151,6 +151,9 @@ def test_the_ranks_of_the_node_find_out_beside_their_trace_whether_they_are_obse
         for on in (False, False, True, True, False):
             executor.perform([Observe(on=on)], NOW)
             assert paths.observe_off.exists() is not on
+        paths.observe_first.touch()
+        executor.perform([Observe(on=True)], NOW)
+        assert not paths.observe_first.exists(), "all ranks, whatever one of them stood for"
     finally:
         shutil.rmtree(paths.trace_directory.parent)  # it is on tmpfs, and not below tmp_path
 

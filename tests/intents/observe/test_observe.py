@@ -74,6 +74,13 @@ class TestBuffers:
         assert (seen.written_bytes, seen.evidence.confidence) == (0, "high")
         assert "the trace has" not in seen.sentence()
 
+    def test_one_process_that_was_traced_for_many_stands_for_what_they_wrote(self) -> None:
+        observer = BufferObserver()
+        observer.add_output(output(64 * MIB, observed=16))
+        observer.add(TraceDigest(accesses=(access("cache", "write", {MIB: 16}),), alike=4))
+        seen = observer.observe()
+        assert (seen.evidence.count, seen.evidence.confidence, seen.written_bytes) == (16, "high", 0)
+
     def test_what_other_nodes_wrote_and_what_was_not_traced_to_its_end_is_not_missed(self) -> None:
         observer = BufferObserver()
         observer.add(TraceDigest(accesses=(access("cache", "write", {MIB: 16}),)))
