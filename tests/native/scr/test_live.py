@@ -115,7 +115,7 @@ def test_the_size_of_writes_follows_the_file_buffer(job: Job) -> None:
 def test_a_flush_under_way_is_not_forgotten_when_async_goes_off_and_on(job: Job) -> None:
     idle: dict[str, Value] = {"SCR_FLUSH": 0, "SCR_FILE_BUF_SIZE": MIB}
     decisions: Decisions = {
-        2: {"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 1, "SCR_FILE_BUF_SIZE": 16},
+        2: {"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 1, "SCR_FILE_BUF_SIZE": 8},
         3: {**idle, "SCR_FLUSH_ASYNC": 0},
         4: {**idle, "SCR_FLUSH_ASYNC": 1},
     }
