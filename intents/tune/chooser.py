@@ -26,7 +26,7 @@ WORSE = 1.02
 _SURELY_WORSE = 0.7
 _FAR = 0.35
 _SURE_OF_OWN = 2
-_REPLAY_WAYS = 4
+_REPLAY_WAYS, _UNSURE_WAYS = 4, 2
 KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.5
@@ -117,11 +117,12 @@ def is_replay_due(view: View, replays: int) -> bool:
     best, totals = view.incumbent, view.belief.totals
     if best == OWN or replays >= _MOST_REPLAYS:
         return False
-    if _REPLAY_WAYS * (view.there_s[OWN] + view.back_s[OWN]) > view.left_s:
-        return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
     # the only observation may be a spike; without any the machine has changed since
     is_unsure = view.seen[OWN] < (1 if replays else _SURE_OF_OWN) and ratio > _FAR
+    ways_s = float(view.there_s[OWN] + view.back_s[OWN])
+    if (_UNSURE_WAYS if is_unsure else _REPLAY_WAYS) * ways_s > view.left_s:
+        return False
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
     # a spike makes a flush longer; shorter it becomes by the prefix directory, which is the user's own, too
     is_overtaken = view.flush_share < min(_FASTER, ratio)

@@ -79,6 +79,17 @@ def test_and_they_are_measured_again_where_the_difference_could_be_one() -> None
     assert not is_replay_due(view(0.5, incumbent=1, seen_own=3), 0)
 
 
+def test_that_may_take_more_of_the_budget_while_their_only_observation_may_be_a_spike() -> None:
+    """The way there and the way back are each as dear as given here; 1.45 s are left."""
+    once, often = ({"other_s": 0.9, "incumbent": 1, "seen_own": n, "earned_s": 1.0} for n in (1, 3))
+    assert is_replay_due(view(**once, ways_s=0.3), 0)
+    assert not is_replay_due(view(**once, ways_s=0.4), 0)
+    doubted = view(**often, ways_s=0.15)._replace(seen=Counter({0: 3, 1: 3}))
+    assert is_replay_due(doubted, 0)
+    dear = view(**often, ways_s=0.3)._replace(seen=Counter({0: 3, 1: 3}))
+    assert not is_replay_due(dear, 0)
+
+
 def test_a_tier_that_was_never_used_is_looked_at_for_what_the_job_has_earned() -> None:
     """By tuned checkpoints and 1 % of each: cumulative costs stay inside the bound whatever comes of it."""
     unsure = {"other": PAST_THE_CACHE, "other_s": 1.3, "spread": 0.3}
