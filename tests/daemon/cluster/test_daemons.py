@@ -111,9 +111,9 @@ class TestOneDecision:
 
     def test_each_says_who_leads_and_the_leader_who_is_there(self, start: Start) -> None:
         nodes = led(start())
+        until(lambda: {each.host for each in nodes[0].cluster.members} == {"n2", "n3"}, "both others")
         view = nodes[0].cluster
         assert (view.leader, view.term, view.is_heard, view.next_in_line) == ("n1", 1, True, "n2")
-        assert {each.host for each in view.members} == {"n2", "n3"}
         until(lambda: all(each.age_s < 5 for each in nodes[0].cluster.members), "a word of each")
         assert [node.cluster.since_s for node in nodes] == [view.since_s] * 3
         assert [node.status.leaders[-1].host for node in nodes] == ["n1"] * 3
