@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from ...intents.trace.decoder import TraceDecoder
-from .alike import AlikeProcesses
+from ...intents.trace.digest import AccessTable
+from .alike import AlikeProcesses, CountedGroup
 from .event_queue import EventQueue
 from .scanner import new_scanner
 
@@ -21,26 +22,15 @@ class DigestSender(EventQueue):
 
     def __init__(self, endpoint: str, tiers: Mapping[str, str]) -> None:
         super().__init__(endpoint, "forward")
-        self._decoder = TraceDecoder(tiers, new_scanner())
-        self._alike = AlikeProcesses()
-        self.standing_for = 1
-        """Of so many processes that do the same only one is traced."""
-
-    @property
-    def alike(self) -> int:
-        """The number of processes that have done the same; 1 where they have not."""
-        return self._alike.count
-
-    def trace_all(self) -> None:
-        """All processes are traced from here on."""
-        self._alike, self.standing_for = AlikeProcesses(), 1
+        self.alike = AlikeProcesses()
+        self._decoder = TraceDecoder(tiers, new_scanner(), AccessTable(lambda: CountedGroup(self.alike)))
 
     def learn(self, lines: bytes) -> None:
         """Take in the names and processes in lines that an earlier forwarder has sent; count nothing."""
         self._sum_up()
         self._decoder.feed(lines, self.sender)
         self._decoder.take(final=True)
-        self._decoder.take_moved()
+        self.alike = AlikeProcesses(self.alike.standing_for)
 
     def add(self, lines: bytes) -> int:
         """Sum whole lines up, and return their number; 0: there is no room, and nothing is taken."""
@@ -52,8 +42,5 @@ class DigestSender(EventQueue):
         return super().send(dropped)
 
     def _sum_up(self, *, final: bool = False) -> None:
-        if (digest := self._decoder.take(final=final)) is None:
-            return
-        moved = self._decoder.take_moved()
-        self._alike.add(moved)
-        self.waiting.append(replace(digest, alike=self.standing_for) if len(moved) == 1 else digest)
+        if (digest := self._decoder.take(final=final)) is not None:
+            self.waiting.append(replace(digest, alike=self.alike.take()))

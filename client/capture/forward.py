@@ -20,6 +20,7 @@ import msgspec
 from ...heap import set_limits
 from ...scr_config.files import write_atomic
 from ..paths import FIRST_ONLY
+from .alike import AlikeProcesses
 from .digest_sender import DigestSender
 from .follow import FollowedFile, ForwardCounts, Look, file_key
 from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
@@ -86,7 +87,8 @@ class Forwarder:
         self._sink = sink
         self._is_blocked = self._is_behind = self._is_unsent = False
         self._first_only = self.prefix.with_name(FIRST_ONLY)
-        sink.standing_for = _number_in(self._first_only)
+        sink.alike = AlikeProcesses(_number_in(self._first_only))
+        self._is_to_compare = False
         self._mark = self.prefix.with_name(f"{log_prefix.name}.sent")
         self._sent_before = _marked_offsets(self._mark)
         self._followed: dict[str, _TraceFile] = {}
@@ -131,6 +133,8 @@ class Forwarder:
         if (self._is_unsent or self._is_blocked) and now_s >= self._next_send_s:
             self._next_send_s = now_s + sorted((*_SEND_S, _PACE * (now_s - self._started_s)))[1]
             self._is_blocked |= not self._send()
+        elif self._is_to_compare and not taken:
+            self._compare()
         return taken
 
     def _send(self, *, final: bool = False) -> bool:
@@ -138,7 +142,7 @@ class Forwarder:
         if not self._sink.send(self.counts.dropped, final=final):
             return False
         self._is_unsent = False
-        self._look_for_alike()
+        self._is_to_compare = True
         offsets = {file.key: file.offset for file in self._followed.values()}
         with suppress(OSError):  # without the mark a later forwarder repeats them
             write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
@@ -146,14 +150,22 @@ class Forwarder:
             file.reclaim()
         return True
 
-    def _look_for_alike(self) -> None:
-        """Let only the node's first rank be traced where all do the same, until the daemon wants all."""
-        if self._sink.standing_for > 1 and not self._first_only.exists():
-            self._sink.trace_all()
-        elif self._sink.standing_for == 1 and (alike := self._sink.alike) > 1:
+    def _compare(self) -> None:
+        """Let only the node's first rank be traced where all do the same, until the daemon wants all.
+
+        In a round without new lines: all ranks end an output together, and have written theirs.
+        """
+        self._is_to_compare = False
+        alike = self._sink.alike
+        if alike.standing_for > 1:
+            if alike.has_another:
+                self._first_only.unlink(missing_ok=True)
+            if not self._first_only.exists():
+                self._sink.alike = AlikeProcesses()
+        elif (count := alike.count()) > 1:
             with suppress(OSError):
-                self._first_only.write_text(f"{alike}\n", encoding="ascii")
-                self._sink.standing_for = alike
+                self._first_only.write_text(f"{count}\n", encoding="ascii")
+                alike.standing_for = count
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Send all there is, last lines without a newline included, or as much as `limit_s` allows."""

@@ -10,17 +10,7 @@ from types import MappingProxyType
 from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
-from .digest import (
-    MAX_PENDING,
-    MAX_THREADS,
-    MOVES_DATA,
-    AccessSum,
-    AccessTable,
-    FileKey,
-    Places,
-    Tiers,
-    seconds,
-)
+from .digest import MAX_PENDING, MOVES_DATA, AccessSum, AccessTable, FileKey, Places, Tiers, seconds
 from .lines import (
     AGGREGATED,
     COMPLETE,
@@ -78,7 +68,6 @@ class TraceDecoder:
         self._scanner = scanner
         self._table = AccessTable() if table is None else table
         self._unsettled = 0
-        self._moved: dict[int, tuple[int, int]] = {}
         self.set_tiers(tiers)
         self._restart()
 
@@ -140,14 +129,6 @@ class TraceDecoder:
         )
         self._restart()
         return digest
-
-    def take_moved(self) -> dict[int, tuple[int, int]]:
-        """Return how many calls of each process read or wrote since the last call, and how many bytes.
-
-        Of 4,096 processes at most.
-        """
-        moved, self._moved = self._moved, {}
-        return moved
 
     @property
     def spans(self) -> int:
@@ -212,7 +193,6 @@ class TraceDecoder:
         self._generations.update(found.generations)
         for place, access in found.settled:
             self._table.settled(place, access.op).add(access)
-            self._count_moved(access)
         for process, span in found.processes:
             process.seen = True
             if span is not None:
@@ -232,7 +212,6 @@ class TraceDecoder:
         if self._scanner is not None:
             for key, access in self._scanner.settle(place_of):
                 self._table.group(key, access.op).add(access)
-                self._count_moved(access)
 
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
@@ -331,15 +310,6 @@ class TraceDecoder:
         thread = (record.pid, record.tid)
         found = AccessSum(op, thread, size, calls, total, duration_ns, start_ns, start_ns + duration_ns)
         self._table.group(key, op).add(found)
-        self._count_moved(found)
-
-    def _count_moved(self, found: AccessSum) -> None:
-        pid = found.thread[0]
-        if pid is None or found.op not in MOVES_DATA:
-            return
-        calls, size = self._moved.get(pid, (0, 0))
-        if calls or len(self._moved) < MAX_THREADS:
-            self._moved[pid] = (calls + found.calls, size + found.bytes)
 
     def _add_span(self, record: TraceRecord, kind: SpanKind, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:

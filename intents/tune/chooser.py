@@ -127,7 +127,7 @@ def is_replay_due(view: View, replays: int) -> bool:
     # a spike makes a flush longer; shorter it becomes by the prefix directory, which is the user's own, too
     is_overtaken = view.flush_share < min(_FASTER, ratio)
     # a job's first checkpoints may all have been slow: what is claimed is checked when that takes 1 % of it
-    price_s = float(view.there_s[OWN] + view.back_s[OWN] + np.mean(totals[OWN] - totals[best]))
+    price_s = ways_s + float(np.mean(totals[OWN] - totals[best]))
     is_paid_for = replays == 0 and ratio > _FAR and view.earned_s > _CHECKED * price_s
     return is_doubted or is_unsure or is_overtaken or is_paid_for
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from scrtune.client.capture.alike import AlikeProcesses
 from scrtune.client.capture.forward import Forwarder
 
 MIB = 1024 * 1024
@@ -18,7 +19,7 @@ class Kept:
         self.room = 1_000_000
         self.sends = True
         self.was_final = False
-        self.alike = self.standing_for = 1
+        self.alike = AlikeProcesses()
 
     @property
     def lines(self) -> bytes:

@@ -192,6 +192,15 @@ class TestProcessesThatDoTheSame:
         assert self.forward(forwarder, ear, first=ours + ours, second=theirs).alike == 1
         assert not first_only.exists(), "what one of them did while it alone was traced does not count"
 
+    def test_all_are_traced_again_when_another_was_late(self, forwarder: Forwarder, ear: Ear) -> None:
+        first_only = forwarder.prefix.with_name(FIRST_ONLY)
+        ours, theirs, late = (accesses(0, 60).replace(b'"pid":7', b'"pid":%d' % pid) for pid in (7, 8, 9))
+        self.forward(forwarder, ear, first=explained() + ours, second=explained() + theirs)
+        assert first_only.exists()
+        self.forward(forwarder, ear, third=late[: len(late) // 2])
+        forwarder.drain()
+        assert not first_only.exists()
+
     def test_all_are_traced_where_they_differ(self, forwarder: Forwarder, ear: Ear) -> None:
         ours, theirs = accesses(0, 60), accesses(0, 90).replace(b'"pid":7', b'"pid":8')
         self.forward(forwarder, ear, first=ours, second=theirs)

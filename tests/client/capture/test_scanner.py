@@ -38,22 +38,6 @@ def test_real_traces_of_one_job_give_the_same_digest(native: Callable[[], Watche
     assert assert_same(native, repeated) > 0.7 * 20 * sum(data.count(b"\n") for data in FILES.values())
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_what_each_process_moved_is_counted_alike(native: Callable[[], Watched], name: str) -> None:
-    moved = []
-    for scanning in (native(), None):
-        decoder = TraceDecoder(TIERS, scanning)
-        decoder.feed(FILES[name], name)
-        digest = decoder.take(final=True)
-        moved.append(decoder.take_moved())
-        accesses = digest.accesses if digest else ()
-        data = [access for access in accesses if access.op in {"read", "write"}]
-        counts = [sum(each) for each in zip(*moved[-1].values(), strict=True)] or [0, 0]
-        assert counts == [sum(each.count for each in data), sum(each.bytes for each in data)]
-        assert decoder.take_moved() == {}
-    assert moved[0] == moved[1]
-
-
 def independent(data: bytes) -> tuple[Counter[Any], Counter[Any]]:
     """Accesses and bytes by operation, read with the json module."""
     counts: Counter[Any] = Counter()
