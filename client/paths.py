@@ -17,6 +17,7 @@ NO_JOB_ID = "defjobid"
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
 FIRST_ONLY = "observe.first"
+"""Beside a trace: made by the forwarder, removed by the daemon (`native/observe.c`)."""
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
