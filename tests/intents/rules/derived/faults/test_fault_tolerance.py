@@ -6,6 +6,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import bdtrc
 
 from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
@@ -44,6 +45,11 @@ class TestProbability:
         assert p_loss(8, 8, 1, 1e-12) == pytest.approx(28e-24)
         assert p_loss(100_000, 100_000, 1, 0.5) == pytest.approx(1.0)
         assert p_loss(8, 8, 8, 0.9) == p_loss(8, 8, 1, 0.0) == 0.0
+
+    @given(st.integers(1, 3000), st.integers(0, 255), st.floats(1e-12, 1.0))
+    def test_it_is_scipys_of_one_set(self, nodes: int, tolerated: int, p_node: float) -> None:
+        expected = float(bdtrc(tolerated, nodes, p_node)) if nodes > tolerated else 0.0
+        assert p_loss(nodes, nodes, tolerated, p_node) == pytest.approx(expected, rel=1e-8, abs=1e-290)
 
     @given(st.integers(2, 400), st.integers(1, 400), st.integers(0, 5), st.floats(1e-9, 0.9))
     def test_a_larger_set_is_never_safer(self, nodes: int, size: int, tolerated: int, p_node: float) -> None:
