@@ -30,9 +30,6 @@ _STOP_LIMIT_S = 10.0
 _LOOK_S = 0.2
 _FIRST_OWN_FD = 3
 _WRITABLE_BY_OTHERS = 0o022
-_NICE = 15
-"""Where no core is idle that is 3 % of one (weights 36 and 1024, sched(7)): enough to decide in time."""
-_AUTOGROUP_TRIES, _AUTOGROUP_PAUSE_S = 3, 0.11
 
 
 class Child:
@@ -153,7 +150,6 @@ def _become(
     code = 1
     try:
         os.setsid()
-        _let_others_first()
         _take_over(*fds)
         signal.set_wakeup_fd(-1)
         for number in signal.valid_signals():
@@ -172,23 +168,6 @@ def _become(
         with contextlib.suppress(Exception):
             sys.stderr.flush()
         os._exit(code)
-
-
-def _let_others_first() -> None:
-    """Leave the cores to the application wherever it wants them. This process leads a session of its own.
-
-    Where Linux schedules by session (sched(7), "The autogroup feature") a nice value counts within one only.
-    """
-    nice = os.nice(_NICE)
-    for _ in range(_AUTOGROUP_TRIES):
-        try:
-            Path("/proc/self/autogroup").write_text(f"{nice}\n", encoding="ascii")
-        except BlockingIOError:  # all users of a node together have ten changes a second
-            time.sleep(_AUTOGROUP_PAUSE_S)
-        except OSError:  # a kernel without it
-            return
-        else:
-            return
 
 
 def _take_over(line: int, output: int) -> None:

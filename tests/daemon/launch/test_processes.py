@@ -48,23 +48,6 @@ def test_what_it_raises_is_in_its_log_and_goes_no_further(tmp_path: Path) -> Non
     assert "RuntimeError: a bug" in (tmp_path / "log").read_text()
 
 
-def test_the_application_goes_before_it_where_sessions_are_scheduled_and_elsewhere(tmp_path: Path) -> None:
-    """Under autogroup a nice value alone says nothing to the ranks, which have sessions of their own."""
-    autogroup, own = Path("/proc/self/autogroup"), os.nice(0)
-
-    def main() -> int:
-        show("nice", os.nice(0))
-        show(autogroup.read_text() if autogroup.exists() else "")
-        return 0
-
-    assert until_ended(start(main, tmp_path)) == 0
-    lower = min(19, own + 15)
-    told = (tmp_path / "log").read_text()
-    assert f"nice {lower}\n" in told
-    assert not autogroup.exists() or f" nice {lower}\n" in told.partition("\n")[2]
-    assert os.nice(0) == own
-
-
 def test_it_has_its_own_session_environment_signals_and_files(tmp_path: Path) -> None:
     with (tmp_path / "ours").open("w") as ours:
         inherited = ours.fileno()
