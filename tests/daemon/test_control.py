@@ -1,5 +1,6 @@
 """Questions and answers: every question gets one, and none changes or ends anything."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.options import DaemonOptions
 from scrtune.daemon.settings.executor import Executor
-from scrtune.daemon.views import ExplainView, GoodputView, OrderView, StatusView
+from scrtune.daemon.views import ExplainView, GoodputView, OrderView, StatusView, status_view
 from scrtune.intents.effects import Advice
 from scrtune.intents.pipeline import Pipeline
+
+from ..support.simulated_job import CACHED, Job
 
 KINDS: dict[str, Any] = {
     "recommendation": Advice,
@@ -109,3 +112,14 @@ def test_a_state_that_cannot_be_shown_is_an_error_and_not_the_end(
         assert ask(control, b'{"command":"recommendation"}').error == ""
     finally:
         pipeline.counters.lost.clear()
+
+
+def test_a_status_does_not_wait_for_scipy_to_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one would: whoever waits for the end of `scrtune run` waits for it."""
+    for name in [each for each in sys.modules if each.partition(".")[0] == "scipy"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    job = Job({**CACHED, "SCR_COPY_TYPE": "XOR"}, nodes=64)
+    job.checkpoints(6)
+    assert job.pipeline.intents.tolerance.exposure_s > 0, "the loss of a set is asked for"
+    assert status_view(job.pipeline, job.now, job_id="j", host="n").savings.advised["SCR_SET_SIZE"] == 64

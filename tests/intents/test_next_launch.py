@@ -1,8 +1,4 @@
-"""What only a launch can change waits for the next one; what is said at a job's end."""
-
-import sys
-
-import pytest
+"""What only a launch can change waits for the next one."""
 
 from scrtune.daemon.views import status_view
 from scrtune.intents.effects import RewriteConfig
@@ -141,16 +137,3 @@ def test_an_interval_that_waits_for_the_launch_is_not_said_to_be_found() -> None
     job.tell(UserEdited(changes={"SCR_CHECKPOINT_SECONDS": 600}))
     assert job.pipeline.advice.at_launch["SCR_CHECKPOINT_SECONDS"] == 600
     assert status_view(job.pipeline, job.now, job_id="j", host="n").savings.interval == {}
-
-
-def test_the_last_status_of_a_job_in_the_cache_waits_for_no_import_of_scipy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "scipy", None)
-    monkeypatch.setitem(sys.modules, "scipy.special", None)
-    job = Job({**CACHED, "SCR_COPY_TYPE": "XOR"}, nodes=64)
-    job.checkpoints(6)
-    assert job.pipeline.intents.tolerance.p_loss > 0
-    status = status_view(job.pipeline, job.now, job_id="j", host="n")
-    assert "SCR_SET_SIZE" in {each.name for each in job.pipeline.parameters()}
-    assert status.job_id == "j"

@@ -25,7 +25,7 @@ from ..io.flush import FlushBehaviour
 from .fault_model import FaultModel
 from .redundancy import Redundancy, set_failures
 
-_HALF, _NEGLIGIBLE = 0.5, 1e-17
+_NEGLIGIBLE = 1e-17
 
 
 class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ def p_loss(nodes: int, set_size: int, tolerated: int, p_node: float) -> float:
 def _p_more(tolerated: int, members: int, p_node: float) -> float:
     """Return the probability that more than `tolerated` of `members` are lost, as precise as it is small.
 
-    The daemon asks for it at a job's end, which loading scipy (bdtrc) would delay by 0.3 s.
+    It is scipy.special.bdtrc, which takes 0.3 s to load: the daemon asks at a job's end, and its user waits.
     """
     if members <= tolerated or p_node <= 0:
         return 0.0
@@ -134,7 +134,7 @@ def _p_more(tolerated: int, members: int, p_node: float) -> float:
         return exp(ways + lost * log(p_node) + (members - lost) * log1p(-p_node))
 
     p_fewer = fsum(map(p_exactly, range(tolerated + 1)))
-    if p_fewer < _HALF:
+    if p_fewer < 1 / 2:  # else the difference would lose digits
         return 1 - p_fewer
     total = 0.0
     for lost in range(tolerated + 1, members + 1):  # beyond the mean they become ever less probable
