@@ -165,7 +165,9 @@ class Trials(TuningState):
             return
         cost_s = self._charge(belief, cost, settings)
         is_due = is_new or outgrown(situation)
-        if self.on and is_due and may_try and cost.generation == self.generation:
+        if not (self.on and may_try):
+            self._quiet += 1
+        elif is_due and cost.generation == self.generation:
             self._decide(belief, cost_s, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> float:

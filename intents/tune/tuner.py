@@ -143,6 +143,7 @@ class Tuner(Trials):
     def switch(self, *, on: bool, now: float) -> Outcome:
         """``scrtune off``: the user's own settings, and nothing is tried, until ``scrtune on``."""
         goes_off, self.on = self.on and not on, on
+        self._quiet = 0  # so that the first decision is made from all that was seen
         if goes_off:
             self._end_trial(now, _OFF)
             self._back_to_baseline(now, _OFF, rule="scrtune off")

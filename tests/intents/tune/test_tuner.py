@@ -179,6 +179,19 @@ def test_the_users_own_settings_come_first() -> None:
         assert [cost.generation for cost in job.pipeline.costs] == [0]
 
 
+def test_a_job_that_is_only_watched_costs_no_more_updates_than_a_settled_one() -> None:
+    """The belief is updated after each fourth checkpoint."""
+    job = Job(CACHED, mutability=REAL, tuning=False).checkpoints(9)
+    believed = []
+    for _ in range(12):
+        job.checkpoint()
+        assert job.pipeline.tuner is not None
+        assert job.pipeline.tuner.belief is not None
+        believed.append(job.pipeline.tuner.belief.totals.tobytes())
+    assert len(set(believed)) == 4
+    assert [each.changes for each in job.pipeline.proposals()], "and it recommends"
+
+
 def test_each_trial_says_what_is_expected_what_was_seen_and_what_is_left() -> None:
     job = Job(CACHED, mutability=REAL).settled()
     trials = [each for each in job.pipeline.decisions if each.verdict is Verdict.TRIAL]
