@@ -31,6 +31,7 @@ from .monitor.monitor import Monitor
 from .node.allocation import AllocationWatch
 from .node.probes import Probes
 from .options import LOST, READY, DaemonOptions
+from .priority import CoreShare
 from .settings.executor import Executor
 from .signals import FOR_THE_APPLICATION, Parent, Signals, handled
 from .sockets import Sockets
@@ -67,6 +68,7 @@ class Daemon:
         self.clock = clock
         self._signals = Signals()
         self._parent = Parent(options.parent)
+        self._share = CoreShare()
         self.journal: Journal
         self._snapshots = Snapshots(options.paths)
         self._steps = RecentSteps()
@@ -284,6 +286,7 @@ class Daemon:
         if job is None:
             return
         self._probe_once(job, self.clock())
+        self._share.tick(self.pipeline.costs[-1].interval_s if self.pipeline.costs else 0.0)
         if age_s >= _ACCOUNT_AFTER_S and self._role.decides and not self._has_account:
             self._has_account = True
             self.pipeline.account(self.clock())  # else whoever waits for our end would wait for numpy

@@ -23,6 +23,7 @@ from typing import NoReturn
 
 from ..lock import AlreadyRunningError
 from ..options import LOST, READY, DaemonOptions
+from ..priority import CoreShare, take_cores
 from ..signals import FOR_THE_APPLICATION, Parent, Signals, handled
 from .environment import trace_tiers
 
@@ -85,6 +86,7 @@ class Child:
         """End its standard input, and wait for its own end; by force after `limit_s`, then return False."""
         has_closed = True
         if self.poll() is None:
+            take_cores(self.pid)
             with contextlib.suppress(OSError):
                 self._line.shutdown(socket.SHUT_WR)
             has_closed = self._has_closed(limit_s)
@@ -218,10 +220,13 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     """Forward until SIGTERM, or the end of the file `parent`; returns its exit code."""
     from ...client.capture.forward import forward  # noqa: PLC0415 - as above
 
-    above, tiers = Parent(parent), trace_tiers(None, os.environ)
+    above, tiers, share = Parent(parent), trace_tiers(None, os.environ), CoreShare()
     with handled(FOR_THE_APPLICATION, signal.SIG_IGN), Signals().watched() as signals:
-        counts = forward(
-            log_prefix, endpoint, lambda s: signals.ended(s, above), tiers=tiers, events_file=events_file
-        )
+
+        def ended(seconds: float) -> bool:
+            share.tick()
+            return signals.ended(seconds, above)
+
+        counts = forward(log_prefix, endpoint, ended, tiers=tiers, events_file=events_file)
     sys.stderr.write(f"forwarder ended: {counts}\n")
     return 0

@@ -105,6 +105,12 @@ emitter.emit(
 emitter.close(10.0)
 """
 
+IMPORTS = """
+from scrtune.intents.declared import Declared
+from scrtune.intents.events import SettingsObserved
+"""
+"""For events by their repr."""
+
 
 def text_of(path: Path) -> str:
     return path.read_text() if path.exists() else ""

@@ -17,7 +17,7 @@ from scrtune.intents.tune.knowledge import Knowledge
 from scrtune.scr_config.decision import decision_text
 
 from ...conftest import until
-from .place import APPLICATION, HOLD, Place, text_of
+from .place import APPLICATION, HOLD, IMPORTS, Place, text_of
 
 TRAIN = Path(__file__).parents[3] / "examples" / "train.py"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
@@ -47,10 +47,7 @@ def test_what_an_earlier_run_decided_comes_back_with_its_daemon(place: Place) ->
     assert place.run(sys.executable, "-c", APPLICATION).returncode == 0
     job = SettingsObserved(engine="embedded", ranks=1, nodes=1, settings={}, sources={})
     with_settings = APPLICATION.replace("emitter.close", f"emitter.emit({job!r})\nemitter.close")
-    imports = (
-        "from scrtune.intents.declared import Declared\nfrom scrtune.intents.events import SettingsObserved\n"
-    )
-    place.run(sys.executable, "-c", imports + with_settings)
+    place.run(sys.executable, "-c", IMPORTS + with_settings)
     published = place.paths.decision.read_bytes()
     process = place.start("sh", "-c", f"[ ! -e {place.paths.decision} ] && echo aside; {HOLD}")
     until(place.paths.decision.exists, "a decision that is published again")

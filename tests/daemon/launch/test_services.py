@@ -8,6 +8,7 @@ import stat
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -16,9 +17,11 @@ from scrtune.cli.jobs import state as job_state
 from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon.launch.services import NodeServices, Restarts
 from scrtune.daemon.launch.slurm import SlurmServices
+from scrtune.daemon.priority import NICE
+from scrtune.intents.events import SettingsObserved
 
 from ...conftest import until
-from .place import APPLICATION, HOLD, Place, needs_library, text_of
+from .place import APPLICATION, HOLD, IMPORTS, Place, needs_library, text_of
 
 
 @pytest.mark.parametrize("linked", ["", "job", "host"])
@@ -66,6 +69,20 @@ def test_what_all_nodes_share_is_not_where_a_link_leads(place: Place, level: int
     link.symlink_to(place.directory / "elsewhere")
     with pytest.raises(RunDirectoryError, match="is a link or belongs to another user; set SCR_PREFIX"):
         services.create()
+
+
+def test_after_some_seconds_both_give_way_to_the_application(place: Place) -> None:
+    if not Path("/proc/self/autogroup").exists():
+        pytest.skip("this kernel does not schedule by session")
+    job = SettingsObserved(engine="embedded", ranks=1, nodes=1, settings={}, sources={})
+    with_settings = APPLICATION.replace("emitter.close", f"emitter.emit({job!r})\nemitter.close")
+    (place.directory / "application.py").write_text(f"{IMPORTS}{with_settings}")
+    process = place.start("sh", "-c", f"{sys.executable} application.py; {HOLD}")
+    until(lambda: place.processes("daemon") and place.processes("forward"), "both services")
+    both = [*place.processes("daemon"), *place.processes("forward")]
+    until(lambda: all(f"nice {NICE}\n" in text_of(Path(f"/proc/{each.pid}/autogroup")) for each in both))
+    (place.directory / "let_go").touch()
+    assert place.finish(process).returncode == 0
 
 
 def test_what_died_is_started_again(place: Place) -> None:
