@@ -3,9 +3,10 @@
 The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
 tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
 makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
-node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
-cores from it. Whatever the tier, an application writes no faster than it produces its data; all nodes share
-the prefix directory's bandwidth, and all ranks its metadata server.
+node's rate, and more so when it is bound to the application's cores; on CPUs of their own all threads of a
+node have no more than those; a flush beside the computation takes cores from it. Whatever the tier, an
+application writes no faster than it produces its data; all nodes share the prefix directory's bandwidth, and
+all ranks its metadata server.
 
 Every rate is an array of `MEMBERS` values drawn from its prior, one for each member of the ensemble
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
@@ -175,14 +176,16 @@ def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
 def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     cached, beside = column(candidates, is_cached), column(candidates, is_asynchronous)
     every = column(candidates, flush_every)
-    is_bound = shape.bound * column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
+    own_cpus = column(candidates, _own_cpus)
+    is_bound = shape.bound * (own_cpus == 0)
     is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
     threads = column(candidates, lambda each: flush_threads(each, shape))
-    busy = threads * rates["thread_cores"]
+    wanted = threads * rates["thread_cores"]
+    busy = np.where(own_cpus > 0, np.minimum(wanted, own_cpus / shape.ranks_per_node), wanted)
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    alone_s = cached * _flush(candidates, is_bound, shape, rates)
-    left = np.where(is_nice, _yielding(threads, idle, alone_s, shape, rates), 1.0)
+    alone_s = cached * _flush(candidates, is_bound, shape, rates, busy / wanted)
+    left = np.where(is_nice, _yielding(threads, idle, alone_s, shape, rates), busy / wanted)
     beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
@@ -197,6 +200,13 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
         * _slowed_share(busy - idle, is_bound, shape, rates)
         * np.where(is_nice, rates["yielded"], 1.0),
     )
+
+
+def _own_cpus(settings: Values) -> int:
+    """Return how many CPUs the flush threads of a node have for themselves; 0: those of their ranks."""
+    text = "" if settings.get("SCR_FLUSH_TYPE") == "SYNC" else str(settings.get("SCRTUNE_FLUSH_CPUS", ""))
+    ranges = (part.partition("-") for part in text.split(",") if part)
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
 
 
 def places(settings: Values) -> int:

@@ -287,6 +287,32 @@ class TestWhateverTheRates:
         assert not np.any(parts(settings, msgspec.structs.replace(shape, nodes=1)).encode_s)
 
 
+class TestCpusOfTheirOwn:
+    """SCRTUNE_FLUSH_CPUS: four ranks, one thread each, that keep half a core busy at their full rate."""
+
+    @staticmethod
+    def on(cpus: str) -> Parts:
+        own = {**ASYNC, "SCRTUNE_FLUSH_CPUS": cpus}
+        return parts(own, replaced(files=1, used_cores=4.0), thread_cores=0.5, call_s=0.0, prefix_file_s=0.0)
+
+    def test_two_are_enough_and_one_is_half_as_fast(self) -> None:
+        enough, more, one = (self.on(cpus).flush_s for cpus in ("14-15", "3,8-11", "15"))
+        assert enough == pytest.approx(more)
+        by_threads = DRAWN["prefix_bytes_per_s"] > 4 * DRAWN["thread_bytes_per_s"]
+        assert one[by_threads] == pytest.approx(2 * enough[by_threads])
+        assert np.all(one <= 2.001 * enough)
+
+    def test_on_fewer_they_take_less_from_the_ranks(self) -> None:
+        assert np.all(
+            self.on("15").slowdown_s / self.on("15").flush_s
+            <= 1.01 * (self.on("14-15").slowdown_s / self.on("14-15").flush_s)
+        )
+
+    def test_a_flush_without_threads_is_not_held_to_them(self) -> None:
+        alone = {**CACHED, "SCR_FLUSH_TYPE": "SYNC"}
+        assert np.array_equal(parts(alone).flush_s, parts({**alone, "SCRTUNE_FLUSH_CPUS": "15"}).flush_s)
+
+
 def test_draws_are_the_same_every_time_and_shares_at_most_1() -> None:
     again = draw_rates(np.random.default_rng(0), PRIORS, 64)
     assert list(again) == list(PRIORS)
