@@ -308,6 +308,11 @@ class TestCpusOfTheirOwn:
             <= 1.01 * (self.on("14-15").slowdown_s / self.on("14-15").flush_s)
         )
 
+    @given(st.text(max_size=30) | st.text("0123456789-, ", max_size=400) | st.integers())
+    def test_what_is_no_cpu_list_is_no_error(self, text: str | int) -> None:
+        found = parts({**ASYNC, "SCRTUNE_FLUSH_CPUS": text})
+        assert np.all(np.isfinite(found.flush_s) & (found.flush_s > 0))
+
     def test_a_flush_without_threads_is_not_held_to_them(self) -> None:
         alone = {**CACHED, "SCR_FLUSH_TYPE": "SYNC"}
         assert np.array_equal(parts(alone).flush_s, parts({**alone, "SCRTUNE_FLUSH_CPUS": "15"}).flush_s)
