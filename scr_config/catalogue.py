@@ -17,6 +17,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from ..intents.cpu_list import LARGEST_CPU, cpus_of
 from ..intents.events import TextEnum, Value, Values, ValueSource
 from ..intents.mutability import Mutability
 from ..units import bytes_text
@@ -28,11 +29,9 @@ _INT = re.compile(r"[+-]?0*[0-9]{1,18}")
 _LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIZE = re.compile(r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?:([kmgtpe])b?)?", re.IGNORECASE)
-_CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _UNKNOWN = "a parameter of SCR's: this name is not known"
 _LONGEST_NAME = 40
 _NEAR = 0.8  # of difflib's ratio
-_LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
 
 LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
 """The places where SCR looks for a value, in this order."""
@@ -177,7 +176,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             ValueType.INT: f"a whole number {bounds}",
             ValueType.BYTES: f"a size in bytes {bounds}, such as 4194304, 4m or 1.5GB",
             ValueType.FLOAT: "a finite decimal number",
-            ValueType.CPUS: f"a Linux cpu list of CPUs 0 to {_LARGEST_CPU}, such as 1,3-5, or empty",
+            ValueType.CPUS: f"a Linux cpu list of CPUs 0 to {LARGEST_CPU}, such as 1,3-5, or empty",
         }.get(self.type, "a text without NUL")
 
     def accepts(self, value: Value) -> bool:
@@ -190,7 +189,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return value in self.choices
         if not isinstance(value, str) or not _is_c_string(value):
             return False
-        return self.type is not ValueType.CPUS or _cpus(value) is not None
+        return self.type is not ValueType.CPUS or _is_cpu_list(value)
 
     def _shown(self, value: Value) -> str:
         if self.type is ValueType.BYTES and isinstance(value, int):
@@ -356,13 +355,6 @@ def checked(values: Mapping[str, Value]) -> Values:
     return {**compiled_defaults(), **values}
 
 
-def cpus_of(text: str) -> frozenset[int]:
-    """Return the CPUs of a Linux cpu list such as ``1,3-5``; none for an empty one. Raises ValueError."""
-    if (cpus := _cpus(text)) is None:
-        raise ValueError(f"{text!r} is no cpu list; write CPUs 0 to {_LARGEST_CPU} as in 1,3-5")
-    return cpus
-
-
 def atoi(text: str) -> int:
     """Return what C's ``atoi`` makes of `text`."""
     match = _LEADING_INT.match(text)
@@ -393,6 +385,14 @@ def _is_c_string(text: str) -> bool:
         return False
 
 
+def _is_cpu_list(text: str) -> bool:
+    try:
+        cpus_of(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _size(text: str) -> int | None:
     """Return bytes as SCR's ``scr_abtoull`` reads a size (scr_util.c:101): a double, units of 1024."""
     if (match := _SIZE.fullmatch(text)) is None:
@@ -400,12 +400,3 @@ def _size(text: str) -> int | None:
     unit = 1024 ** (" kmgtpe".index((match[2] or " ").lower()))
     size = float(match[1]) * unit
     return int(size) if math.isfinite(size) else None
-
-
-def _cpus(text: str) -> frozenset[int] | None:
-    """Return the CPUs of a cpu list, None for a text that is none."""
-    parts = [_CPU_RANGE.fullmatch(part) for part in text.split(",")] if text else []
-    ranges = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
-    if None in parts or not all(first <= last <= _LARGEST_CPU for first, last in ranges):
-        return None
-    return frozenset(cpu for first, last in ranges for cpu in range(first, last + 1))

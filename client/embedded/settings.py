@@ -3,8 +3,9 @@
 import msgspec
 from msgspec import field
 
+from ...intents.cpu_list import cpus_of
 from ...intents.events import Values
-from ...scr_config.catalogue import checked, cpus_of
+from ...scr_config.catalogue import checked
 from ...scr_config.constraints import fatal
 from .copy import CopyOptions
 

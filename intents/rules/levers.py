@@ -8,6 +8,7 @@ user's own value is in the domain of a parameter that may not change.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..cpu_list import cpu_list
 from ..events import TextEnum, Value, Values
 from ..observe.faults.redundancy import SURVIVES
 from ..settings import is_cached
@@ -225,14 +226,3 @@ def _choices(now: Situation, chosen: Values, depth: int) -> Iterator[Values]:
     is_free = lever.matters(chosen, now)
     for value in domain(lever, now) if is_free else (now.own[lever.name],):
         yield from _choices(now, {**chosen, lever.name: value}, depth + 1)
-
-
-def cpu_list(cpus: tuple[int, ...]) -> str:
-    """Return Linux's list form of a set of CPUs: ``0-2,5``."""
-    ranges: list[list[int]] = []
-    for cpu in sorted(cpus):
-        if ranges and cpu == ranges[-1][-1] + 1:
-            ranges[-1] = [ranges[-1][0], cpu]
-        else:
-            ranges.append([cpu])
-    return ",".join("-".join(map(str, each)) for each in ranges)

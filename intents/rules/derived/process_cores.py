@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ....units import count_text
-from ..levers import LEAST_PRIORITY, cpu_list, has_core_for_each_flush
+from ...cpu_list import cpu_list
+from ..levers import LEAST_PRIORITY, has_core_for_each_flush
 from ..parameter import DerivedParameter
 from ..situation import MAX_FLUSH_THREADS, Situation
 from .table import FLUSH_ASYNC, FLUSH_CPUS, FLUSH_NICE, FLUSH_THREADS, MOST_LOAD

@@ -12,8 +12,8 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from math import exp
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ...cpu_list import cpus_of
 from ...events import Values
 from ...observe.faults.redundancy import effective, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
@@ -38,7 +39,6 @@ _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
 _SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "RS": 2.0}
 """Of the data, by scheme; XOR sends a part of them to each of the others."""
-_CPU_RANGE = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 LOWEST = 1e-6
 _AT_ONCE = 20
 """Candidates, whose arrays have 30 KiB: they stay in the processor's cache, and on the daemon's heap."""
@@ -207,8 +207,9 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
 def _own_cpus(settings: Values) -> int:
     """Return how many CPUs the flush threads of a node have for themselves; 0: those of their ranks."""
     text = "" if settings.get("SCR_FLUSH_TYPE") == "SYNC" else str(settings.get("SCRTUNE_FLUSH_CPUS", ""))
-    ranges = filter(None, map(_CPU_RANGE.fullmatch, text.split(",")))
-    return sum(max(0, int(each[2] or each[1]) - int(each[1]) + 1) for each in ranges)
+    with suppress(ValueError):
+        return len(cpus_of(text))
+    return 0
 
 
 def places(settings: Values) -> int:

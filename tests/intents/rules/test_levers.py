@@ -17,7 +17,7 @@ from scrtune.intents.observe.io.flush import FlushBehaviour
 from scrtune.intents.rules.durability import permits
 from scrtune.intents.rules.explain import describe, why_fixed
 from scrtune.intents.rules.guards import NEVER, veto
-from scrtune.intents.rules.levers import LEVERS, NAMES, cpu_list, domain, joint_settings
+from scrtune.intents.rules.levers import LEVERS, NAMES, domain, joint_settings
 from scrtune.intents.rules.situation import MAX_FLUSH_THREADS, Situation
 from scrtune.intents.settings import DEFAULTS, difference, is_asynchronous, is_cached
 from scrtune.scr_config.catalogue import CATALOGUE
@@ -277,14 +277,6 @@ def test_a_source_of_several_levers_is_named_once() -> None:
     named = describe(changes, {}, 0.1, "because").source.split("; ")
     assert len(named) == len(set(named)) > 1
     assert not [each for each in named for more in named if more.startswith(f"{each}:")], "said more exactly"
-
-
-@pytest.mark.parametrize(
-    ("cpus", "text"),
-    [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((9, 7, 8), "7-9"), ((1, 3, 5, 6), "1,3,5-6")],
-)
-def test_cpus_are_listed_as_linux_does(cpus: tuple[int, ...], text: str) -> None:
-    assert cpu_list(cpus) == text
 
 
 users: st.SearchStrategy[Values] = st.fixed_dictionaries(
