@@ -1,8 +1,8 @@
 """The share of busy cores that a process beside the application takes.
 
 Where Linux schedules by session (autogroup; sched(7)), cores are shared out between sessions first: a nice
-value of a process, or SCHED_IDLE, counts within its session only. Each rank has a session of its own as a
-rule, and so have the daemon and the forwarder. A session's nice value may be raised and lowered again without
+value of a process, or SCHED_IDLE, counts within its session only. Each rank has a session of its own
+under MPICH, and so have the daemon and the forwarder. A session's nice value may be raised and lowered again without
 privileges; within 100 ms there is one change a node, for all who have none.
 """
 
@@ -23,27 +23,30 @@ class CoreShare:
     """This process's share of busy cores: as any other's at first, from :data:`AFTER_S` on a tenth."""
 
     def __init__(self, after_s: float = AFTER_S) -> None:
-        self._due_s = time.monotonic() + after_s
+        self._from_s = time.monotonic() + after_s
+        self._nice = 0
 
     def tick(self, interval_s: float = 0.0) -> None:
-        """Give way to the application, once it is time and where checkpoints are far enough apart.
+        """Give way to the application once it is time, and only while checkpoints are far enough apart.
 
         `interval_s` is 0 where that is not known.
         """
-        if time.monotonic() >= self._due_s and not 0 < interval_s < LEAST_INTERVAL_S:
-            self._due_s = time.monotonic() + AFTER_S if _may_yet(os.getpid(), NICE) else float("inf")
+        is_close = 0 < interval_s < LEAST_INTERVAL_S
+        nice = NICE if time.monotonic() >= self._from_s and not is_close else 0
+        if nice != self._nice and _set_nice(os.getpid(), nice):
+            self._nice = nice
 
 
 def take_cores(pid: int) -> None:
     """Give the session that `pid` leads its full share again: somebody waits for what it does."""
-    _may_yet(pid, 0)
+    _set_nice(pid, 0)
 
 
-def _may_yet(pid: int, nice: int) -> bool:
-    """Set the nice value of the session that `pid` leads; return whether it failed but may succeed later."""
+def _set_nice(pid: int, nice: int) -> bool:
+    """Set the nice value of the session that `pid` leads; return whether it need not be tried again."""
     try:
         if os.getsid(pid) == pid:  # else this would be a shell's nice value, or the application's
             Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
     except OSError as error:
-        return error.errno == errno.EAGAIN
-    return False
+        return error.errno != errno.EAGAIN
+    return True

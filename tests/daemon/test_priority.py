@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ pytestmark = pytest.mark.skipif(
     not Path("/proc/self/autogroup").exists(), reason="this kernel does not schedule by session"
 )
 
+_TICKS, _TICK_S = 20, 0.02
+"""As long as it takes whom the kernel allows one change in 100 ms."""
+
 
 def nice_of(pid: int) -> int:
     """Return the nice value of the session of `pid`."""
@@ -26,17 +30,27 @@ def nice_of(pid: int) -> int:
 
 @pytest.fixture
 def children(tmp_path: Path) -> Iterator[list[Child]]:
-    """Sessions of their own: one too young to give way, one of a job in a hurry, one whose time has come."""
+    """Sessions of their own: one is too young to give way, two see close checkpoints, one of them only later."""
 
-    def start(number: int, after_s: float, interval_s: float) -> Child:
+    def start(number: int, after_s: float, *intervals_s: float) -> Child:
         def main() -> int:
-            CoreShare(after_s).tick(interval_s)
+            share = CoreShare(after_s)
+            for interval_s in intervals_s:
+                for _ in range(_TICKS):
+                    share.tick(interval_s)
+                    time.sleep(_TICK_S)
             (tmp_path / f"ticked{number}").touch()
             return signal.pause() or 0
 
         return spawn(main, "scrtune-test", os.environ, tmp_path / "log")
 
-    found = [start(0, AFTER_S, 0.0), start(1, 0.0, LEAST_INTERVAL_S / 2), start(2, 0.0, LEAST_INTERVAL_S)]
+    far_s, close_s = LEAST_INTERVAL_S, LEAST_INTERVAL_S / 2
+    found = [
+        start(0, AFTER_S, 0.0),
+        start(1, 0.0, close_s),
+        start(2, 0.0, far_s),
+        start(3, 0.0, far_s, close_s),
+    ]
     until(lambda: len(list(tmp_path.glob("ticked*"))) == len(found), "all have ticked")
     yield found
     for child in found:
@@ -45,7 +59,7 @@ def children(tmp_path: Path) -> Iterator[list[Child]]:
 
 
 def test_a_session_gives_way_when_it_is_time(children: list[Child]) -> None:
-    assert [nice_of(child.pid) for child in children] == [0, 0, NICE]
+    assert [nice_of(child.pid) for child in children] == [0, 0, NICE, 0]
 
 
 def test_it_has_its_full_share_again_when_somebody_waits_for_it(children: list[Child]) -> None:
