@@ -1,9 +1,9 @@
 """The share of busy cores that a process beside the application takes.
 
 Where Linux schedules by session (autogroup; sched(7)), cores are shared out between sessions first: a nice
-value of a process, or SCHED_IDLE, counts within its session only. Each rank has a session of its own
-under MPICH, and so have the daemon and the forwarder. A session's nice value may be raised and lowered again without
-privileges; within 100 ms there is one change a node, for all who have none.
+value of a process, or SCHED_IDLE, counts within its session only. Each rank has a session of its own under
+MPICH, and so have the daemon and the forwarder. A session's nice value may be raised and lowered again
+without privileges; within 100 ms there is one change a node, for all who have none.
 """
 
 import errno

@@ -30,7 +30,7 @@ def nice_of(pid: int) -> int:
 
 @pytest.fixture
 def children(tmp_path: Path) -> Iterator[list[Child]]:
-    """Sessions of their own: one is too young to give way, two see close checkpoints, one of them only later."""
+    """Sessions of their own: one too young to give way, two with close checkpoints, one of them later."""
 
     def start(number: int, after_s: float, *intervals_s: float) -> Child:
         def main() -> int:
