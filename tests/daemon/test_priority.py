@@ -69,10 +69,10 @@ def test_it_has_its_full_share_again_when_somebody_waits_for_it(children: list[C
 
 def test_a_session_that_is_anothers_is_left_alone() -> None:
     """A daemon that a shell started shares its session."""
-    here = nice_of(os.getpid())
     code = "from scrtune.daemon.priority import CoreShare; CoreShare(0.0).tick()"
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert nice_of(os.getpid()) == here
+    shell = ["sh", "-c", '"$0" -c "$1" && cat /proc/self/autogroup', sys.executable, code]
+    done = subprocess.run(shell, start_new_session=True, check=True, capture_output=True, text=True)
+    assert done.stdout.split()[-2:] == ["nice", "0"]
 
 
 def test_a_process_that_is_gone_is_no_error() -> None:
