@@ -69,10 +69,14 @@ class Signals:
             self._reader.recv(4096)
         return [fd for fd in fds if fd in ready]
 
-    def ended(self, seconds: float, parent: "Parent") -> bool:
-        """Wait for a signal or the end of the `parent`, `seconds` at most; return whether one has come."""
-        fds = [] if parent.fd is None else [parent.fd]
-        if self.wait(0.0 if self.ending else seconds, *fds) and parent.lines() is None:
+    def ended(self, seconds: float, parent: "Parent", *fds: int) -> bool:
+        """Return whether a signal or the end of the `parent` has come.
+
+        Waits for these, or until one of `fds` is readable, `seconds` at most.
+        """
+        watched = [*fds] if parent.fd is None else [parent.fd, *fds]
+        ready = self.wait(0.0 if self.ending else seconds, *watched)
+        if parent.fd in ready and parent.lines() is None:
             self.ending = True
         return self.ending
 

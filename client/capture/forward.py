@@ -10,10 +10,10 @@ import resource
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -23,7 +23,8 @@ from ..paths import FIRST_ONLY
 from .alike import AlikeProcesses
 from .digest_sender import DigestSender
 from .follow import FollowedFile, ForwardCounts, Look, file_key
-from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
+from .library_forwarder import DRAIN_LIMIT_S, RETRY_S, LibraryForwarder
+from .watch import Watch
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
 DELETED_QUIET_S = 1.0
@@ -33,11 +34,18 @@ DELETED_QUIET_S = 1.0
 _PACE = 0.01
 _SEND_S = (0.1, 2.0)
 _ROUND_S = 0.05
-_PAUSE_S = 0.1
-_IDLE_PAUSE_S = 0.2  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
+_PAUSE_S = 0.1  # a round costs 0.1 to 0.3 ms of a core that the application may want
+_UNWATCHED_S, _WATCHED_S = 0.2, 2.0  # from one look at what is quiet to the next, unless it changes
 _FREED_BYTES = 8 * 1024 * 1024
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
 _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
+
+
+class Ended(Protocol):
+    """Waits as long as is said at most, or until one of the descriptors is readable."""
+
+    def __call__(self, seconds: float, *fds: int) -> bool:
+        """Return whether to end."""
 
 
 class _TraceFile(FollowedFile):
@@ -85,7 +93,7 @@ class Forwarder:
         self._deleted_quiet_s = deleted_quiet_s
         self.counts = ForwardCounts()
         self._sink = sink
-        self._is_blocked = self._is_behind = self._is_unsent = False
+        self._is_blocked = self._is_behind = self._is_unsent = self._is_unscanned = False
         self._first_only = self.prefix.with_name(FIRST_ONLY)
         sink.alike = AlikeProcesses(_number_in(self._first_only))
         self._is_to_compare = False
@@ -102,21 +110,39 @@ class Forwarder:
         """The files that are followed, by the names that they had when they were found."""
         return tuple(file.path for file in self._followed.values())
 
-    def run(self, ended: Callable[[float], bool], beside: Callable[[], object] = lambda: None) -> None:
-        """Forward until `ended(pause_s)`, which waits that long at most, is true; then drain.
-
-        Calls `beside` each round.
-        """
+    def run(self, ended: Ended, library: LibraryForwarder | None = None) -> None:
+        """Forward, and have the `library` forward, until it has `ended`; then drain."""
         _allow_many_files()
         # new pages for what each chunk is read into cost as much as to scan it
         set_limits(own_pages_bytes=_FREED_BYTES, kept_bytes=_FREED_BYTES)
         gc.freeze()  # what is here now stays, and need not be looked at again
-        pause_s = 0.0
-        while not ended(pause_s):
-            is_idle = not self.poll() and not self._is_unsent
-            pause_s = 0.0 if self._is_behind else _IDLE_PAUSE_S if is_idle else _PAUSE_S
-            beside()
+        pause_s, is_idle = 0.0, False
+        with closing(Watch()) as watch:
+            while not ended(pause_s) and not (is_idle and self._sleep(watch, library, ended)):
+                is_idle = not self._round(library)
+                pause_s = 0.0 if self._is_behind else _PAUSE_S
         self.drain()
+
+    def _round(self, library: LibraryForwarder | None) -> bool:
+        """Do a round of both; return whether there is more to do, or may be."""
+        taken = self.poll()
+        has_events = library is not None and library.poll()
+        is_under_way = self._is_unsent or self._is_blocked or self._is_to_compare or self._is_unscanned
+        return bool(taken or has_events or is_under_way)
+
+    def _sleep(self, watch: Watch, library: LibraryForwarder | None, ended: Ended) -> bool:
+        """Wait until something changes, or it is time to look all the same; return whether it has `ended`."""
+        watched = [watch.add(self._directory, self._is_trace), library is None or watch.add(library.path)]
+        until_s = time.monotonic() + (_WATCHED_S if all(watched) else _UNWATCHED_S)
+        while not watch.changed():
+            left_s = until_s - time.monotonic()
+            if left_s <= 0 or ended(left_s, *watch.fds):
+                return left_s > 0
+        self._is_unscanned = True
+        return ended(_PAUSE_S)  # what one output writes in a row is one round's
+
+    def _is_trace(self, name: str) -> bool:
+        return name.startswith(self._name_start) and name.endswith((".pfw", ".pfw.gz"))
 
     def poll(self) -> int:
         """Do one round: scan for files when it is time, take in new lines. Return their number."""
@@ -190,6 +216,7 @@ class Forwarder:
     def scan(self) -> None:
         """Look for files that are new, deleted, truncated, grown or too far behind."""
         started_s = time.monotonic()
+        self._is_unscanned = False
         for path, key in self._listed():
             if key not in self._followed:
                 self._follow(path, started_s)
@@ -200,18 +227,18 @@ class Forwarder:
                 self._give_up(file)
         self._hot = deque(file for file in self._followed.values() if file.is_hot(started_s))
         took_s = time.monotonic() - started_s
-        self._next_scan_s = started_s + max(LOOK_INTERVAL_S, took_s / _SCAN_SHARE)
+        self._next_scan_s = started_s + max(_PAUSE_S, took_s / _SCAN_SHARE)
 
     def _listed(self) -> Iterator[tuple[Path, str]]:
         """Yield the regular files that match, with their keys. The directory may appear later."""
         with suppress(OSError), os.scandir(self._directory) as entries:
             for entry in entries:
-                if not entry.name.startswith(self._name_start):
+                if not self._is_trace(entry.name):
                     continue
-                if entry.name.endswith(".pfw.gz"):
+                if entry.name.endswith(".gz"):
                     self._compressed.add(entry.name)
                     self.counts.compressed_files = len(self._compressed)
-                elif entry.name.endswith(".pfw"):
+                else:
                     with suppress(OSError):  # gone between the two calls
                         status = entry.stat()
                         if stat.S_ISREG(status.st_mode):
@@ -304,12 +331,12 @@ def _marked_offsets(mark: Path) -> dict[str, int]:
 def forward(
     log_prefix: Path,
     endpoint: str,
-    ended: Callable[[float], bool],
+    ended: Ended,
     *,
     tiers: Mapping[str, str] = {},
     events_file: Path | None = None,
 ) -> ForwardCounts:
-    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `ended` (of seconds to wait), and return the counts.
+    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until it has `ended`, and return the counts.
 
     What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
@@ -319,7 +346,7 @@ def forward(
             forwarder.run(ended)
         else:
             with closing(LibraryForwarder(events_file, endpoint, forwarder.counts)) as library:
-                forwarder.run(ended, library.look)
+                forwarder.run(ended, library)
                 library.drain()
         return forwarder.counts
 

@@ -14,7 +14,6 @@ from .follow import ForwardCounts
 
 DRAIN_LIMIT_S = 2.0
 RETRY_S = 0.005
-LOOK_INTERVAL_S = 0.1
 
 
 class LibraryForwarder:
@@ -26,19 +25,15 @@ class LibraryForwarder:
     """
 
     def __init__(self, events_file: Path, endpoint: str, counts: ForwardCounts) -> None:
+        self.path = events_file
         self.counts = counts
+        with suppress(OSError):
+            events_file.touch(0o600)  # for there to be one that can be watched
         self._library = LibraryEvents(events_file)
         self._mark = events_file.with_name(f"{events_file.name}.sent")
         self._sent_until_s = self._last_s = _marked_s(self._mark)
         self._is_new = self._sent_until_s == -inf
         self._queue = EventQueue(endpoint, "library")
-        self._next_look_s = 0.0
-
-    def look(self) -> None:
-        """Do a round when it is time for one: outputs are far rarer than the lines of a trace."""
-        if time.monotonic() >= self._next_look_s:
-            self._next_look_s = time.monotonic() + LOOK_INTERVAL_S
-            self.poll()
 
     def poll(self) -> bool:
         """Do one round: read new events and send them. Return whether some wait, or more may come."""

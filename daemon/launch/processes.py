@@ -223,9 +223,9 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     above, tiers, share = Parent(parent), trace_tiers(None, os.environ), CoreShare()
     with handled(FOR_THE_APPLICATION, signal.SIG_IGN), Signals().watched() as signals:
 
-        def ended(seconds: float) -> bool:
+        def ended(seconds: float, *fds: int) -> bool:
             share.tick()
-            return signals.ended(seconds, above)
+            return signals.ended(seconds, above, *fds)
 
         counts = forward(log_prefix, endpoint, ended, tiers=tiers, events_file=events_file)
     sys.stderr.write(f"forwarder ended: {counts}\n")
