@@ -2,7 +2,7 @@
 
     python benchmarks/observer_cost.py [--engine embedded|libscr] [--starts defaults,poor,good]
         [--variants plain,dftracer,observed,tuned] [--rounds 3] [--checkpoints 40] [--compute-ms 1000]
-        [--busy 0.2] [--mib 64] [--place DIR] [--json]
+        [--busy 0.2] [--mib 64] [--test-api DIR] [--place DIR] [--json]
 
 Each round runs every variant of every start once, forwards and backwards in turn, so that drift cancels:
     plain     the job alone: neither scrtune nor DFTracer
@@ -11,9 +11,9 @@ Each round runs every variant of every start once, forwards and backwards in tur
     tuned     under `scrtune run`
 and each start is a config file of the user's: SCR's defaults, poor settings, and good ones for this machine.
 The job (jobs/checkpoints.c on libscr, jobs/checkpoints.py on the embedded engine) has two ranks, each a node
-of its own. Time is that of the whole command, from its start to its end. A ratio is to `plain` in the same
-round; intervals are of the mean (Student's t, 95 %). The worst checkpoint is compared with the worst plain
-one of its round.
+of its own; with --test-api it is SCR's own test_api, which syncs its files. Time is that of the whole
+command, from its start to its end. A ratio is to `plain` in the same round; intervals are of the mean
+(Student's t, 95 %). The worst checkpoint is compared with the worst plain one of its round.
 """
 
 import argparse
@@ -70,6 +70,7 @@ def run(runner: JobRunner, options: argparse.Namespace, start: str, variant: str
         mib=options.mib,
         files=options.files,
         write_bytes=options.write_bytes,
+        is_scrs_own=options.test_api is not None,
     )
     wanted = ["--no-tune"] if variant == "observed" else []
     under = [sys.executable, "-m", "scrtune", "run", *wanted, *options.run_option, "--"]
@@ -82,7 +83,7 @@ def run(runner: JobRunner, options: argparse.Namespace, start: str, variant: str
 
 def measure(options: argparse.Namespace, place: Path) -> list[Row]:
     """Run all rounds; print each run as it ends."""
-    runner = JobRunner(options.engine, place)
+    runner = JobRunner(options.engine, place, examples=options.test_api)
     runs: dict[tuple[str, str], list[Ran]] = {}
     plan = [(start, variant) for start in options.starts for variant in options.variants]
     for number in range(options.rounds):
@@ -161,6 +162,12 @@ def main() -> None:
     parser.add_argument("--mib", type=int, default=64, help="MiB a rank and checkpoint (default 64)")
     parser.add_argument("--files", type=int, default=1, help="files a rank and checkpoint (default 1)")
     parser.add_argument("--write-bytes", type=int, default=1 << 20, help="size of a write (default 1 MiB)")
+    parser.add_argument(
+        "--test-api",
+        type=Path,
+        metavar="DIR",
+        help="SCR's examples: the job is SCR's own test_api, which takes whole seconds between (libscr)",
+    )
     parser.add_argument("--run-option", action="append", default=[], help="a further option of `scrtune run`")
     parser.add_argument("--verbose", action="store_true", help="show what scrtune says")
     parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
@@ -168,6 +175,8 @@ def main() -> None:
     options = parser.parse_args()
     if "plain" not in options.variants:
         parser.error("--variants: plain is what the others are compared with")
+    if options.test_api and options.engine != "libscr":
+        parser.error("--test-api needs --engine libscr")
     with tempfile.TemporaryDirectory(prefix="observer-cost-", dir=options.place) as place:
         rows = measure(options, Path(place))
     if options.json:
