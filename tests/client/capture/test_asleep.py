@@ -13,8 +13,6 @@ from scrtune.client.capture.library_forwarder import LibraryForwarder
 
 from .followed import Kept, Start, append
 
-PATIENCE_S = 20.0
-
 
 class Sleeper:
     """Does one thing of `meanwhile` in each sleep, which then goes on; ends in the sleep after the last."""
