@@ -222,7 +222,8 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
 
     `siblings` are the CPUs of each core that has several hyperthreads, `numa` those of each NUMA node; both
     are empty where that is not known. `core_limit` is how many CPUs the cgroup lets the job keep busy at
-    once, 0 without a limit; the available memory is within the cgroup's, too.
+    once, 0 without a limit; the available memory is within the cgroup's, too. In a node that `is_virtual` the
+    first use of a page of memory goes through a hypervisor.
     """
 
     host: str
@@ -236,6 +237,7 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     siblings: tuple[tuple[int, ...], ...] = ()
     numa: tuple[tuple[int, ...], ...] = ()
     core_limit: float = 0.0
+    is_virtual: bool = False
 
 
 class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):

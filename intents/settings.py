@@ -15,13 +15,14 @@ DEFAULTS: Values = {
     "SCR_FLUSH_WIDTH": 256,
     "SCR_MPI_BUF_SIZE": 1024**2,
     "SCR_SET_SIZE": 8,
+    "SCRTUNE_DROP_BEHIND": 0,
     "SCRTUNE_FLUSH_CPUS": "",
     "SCRTUNE_FLUSH_NICE": 0,
     "SCRTUNE_FLUSH_THREADS": 0,
 }
 """The parameters that the tuner reads and changes, with SCR's defaults; those of the SCRTUNE_ levers mean
-AXL's own number of threads, the mask and the nice value that they inherit. A job's settings are laid over
-these, so that every change can be reverted."""
+what there is without them, such as AXL's own number of threads, and the mask that they inherit. A job's
+settings are laid over these, so that every change can be reverted."""
 
 
 def number(settings: Values, name: str) -> int:

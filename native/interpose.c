@@ -93,6 +93,7 @@ static void after_start(const char *name)
         } else {
             snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
         }
+        behind_started();
         scrtune_observe_open();
     }
 }
@@ -145,6 +146,7 @@ static int complete(int (*real)(int), int valid)
               SECONDS(ONLY(observed > 0, "observe_s"), observe_s),
               FLAG(ONLY(flush_is_timed(dataset), "flush_timed"), true));
         scrtune_observe_deliver();
+        behind_completed();
     }
     return result;
 }

@@ -69,6 +69,7 @@ bool live_verified(const lever *given)
     case BY_CPUS:
     case BY_NICE:
     case BY_THREADS:
+    case BY_BEHIND:
         return real_function(given->symbol) != NULL;
     case BY_REINIT:
     case BY_NOTHING:
@@ -83,6 +84,7 @@ void live_begin(void)
     flush_use_cpus(NULL);
     flush_use_nice(0);
     flush_use_threads(0);
+    behind_use(false);
 }
 
 /* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */
@@ -132,6 +134,9 @@ void live_apply(const lever *given, const char *value)
         break;
     case BY_THREADS:
         flush_use_threads((unsigned int)lever_integer(value));
+        break;
+    case BY_BEHIND:
+        behind_use(lever_integer(value) != 0);
         break;
     case BY_REINIT:
     case BY_NOTHING:

@@ -95,6 +95,7 @@ typedef enum {
     BY_CPUS,
     BY_NICE,
     BY_THREADS,
+    BY_BEHIND,
     BY_REINIT
 } lever_means;
 
@@ -268,6 +269,15 @@ void flush_use_threads(unsigned int count);
 
 /* Whether the end of the flush of `dataset`, which is under way, will be reported. */
 bool flush_is_timed(int dataset);
+
+/* ---- behind.c */
+
+/* Whether older checkpoints past the cache leave the page cache. */
+void behind_use(bool wanted);
+
+/* An output begins, and is complete. */
+void behind_started(void);
+void behind_completed(void);
 
 /* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */
 

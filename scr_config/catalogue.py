@@ -109,7 +109,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     read_when: str = "SCR_Init"
     mutability: Mutability
     mechanism: str = ""
-    means: Literal["", "int", "double", "async", "axl", "er", "cpus", "nice", "threads", "reinit"] = ""
+    means: Literal[
+        "", "int", "double", "async", "axl", "er", "cpus", "nice", "threads", "behind", "reinit"
+    ] = ""
     symbol: str = ""
     equal_on_ranks: bool = True
     rank_0_decides: bool = False

@@ -16,6 +16,7 @@ from ...units import count_text
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .checkpoint_clock import CheckpointClock
+from .drop_behind import DropBehind
 from .flush import Flusher
 from .launch import Launch, launch
 from .output import OpenOutput, over_ranks
@@ -48,6 +49,7 @@ class EmbeddedEngine:
         self._cache = self._node_cache(found)
         self._prefix = Prefix(Path(found.prefix))
         self._flusher = Flusher(self._ranks, self._cache, self._prefix)
+        self._drop_behind = DropBehind()
         self._finder = Finder(self._ranks, self._cache, self._prefix)
         self._encoder = Encoder(self._ranks, self._cache)
         self._output: OpenOutput | None = None
@@ -167,6 +169,7 @@ class EmbeddedEngine:
             self._evict(output.draft.dataset)
         elif output.levers.bypass and filemap.checkpoint:
             self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
+            self._drop_behind.completed(output.files.values(), output.levers)
         is_kept = filemap is not None
         return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 

@@ -40,6 +40,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
     asynchronous: bool = field(name="SCR_FLUSH_ASYNC")
     poll_us: int = field(name="SCR_FLUSH_ASYNC_USLEEP")
     file_buffer_bytes: int = field(name="SCR_FILE_BUF_SIZE")
+    drop_behind: bool = field(name="SCRTUNE_DROP_BEHIND", default=False)
     flush_threads: int = field(name="SCRTUNE_FLUSH_THREADS", default=0)
     flush_cpus: str = field(name="SCRTUNE_FLUSH_CPUS")
     flush_nice: int = field(name="SCRTUNE_FLUSH_NICE", default=0)

@@ -29,6 +29,7 @@ class Machine:
         cores = set(_groups(self._cpus, "cpu[0-9]*/topology/thread_siblings_list"))
         self.siblings = tuple(sorted(core for core in cores if len(core) > 1))
         """The CPUs of each core that has several hyperthreads."""
+        self.is_virtual = _has_hypervisor(proc / "cpuinfo") or (sys / "hypervisor/type").is_file()
 
     def limits(self) -> CgroupLimits:
         """Return the tightest limits of our cgroup and of all above it, as they are now."""
@@ -45,6 +46,12 @@ class Machine:
                 # the parents of a relative path end with "."
                 for below in (each := Path(path.lstrip("/")), *each.parents):
                     yield top / below
+
+
+def _has_hypervisor(cpuinfo: Path) -> bool:
+    """Return whether the flags of an x86 processor say that there is a hypervisor below it."""
+    flags = next((line for line in _text(cpuinfo).splitlines() if line.startswith("flags")), "")
+    return "hypervisor" in flags.split()
 
 
 def _cores(cgroup: Path) -> float:

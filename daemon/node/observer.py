@@ -53,6 +53,7 @@ class NodeObserver:
             siblings=self._machine.siblings,
             numa=self._machine.numa,
             core_limit=limits.cores,
+            is_virtual=self._machine.is_virtual,
         )
 
     def _use(self, pid: int) -> ProcessUse | None:

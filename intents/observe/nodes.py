@@ -140,13 +140,17 @@ class Nodes:
 
     @property
     def look(self) -> NodeObserved | None:
-        """Memory and room in the cache: each the least of all nodes. `host` has the least memory."""
+        """Memory and room in the cache: each the least of all nodes. `host` has the least memory.
+
+        It `is_virtual` if any of them is.
+        """
         looks = [node.look for node in self._nodes.values() if node.look]
         if not looks:
             return None
         tightest = min(looks, key=lambda look: look.memory_available_bytes)
         free_bytes = min(look.cache_free_bytes for look in looks)
-        return msgspec.structs.replace(tightest, cache_free_bytes=free_bytes)
+        is_virtual = any(look.is_virtual for look in looks)
+        return msgspec.structs.replace(tightest, cache_free_bytes=free_bytes, is_virtual=is_virtual)
 
     @property
     def free_with_datasets(self) -> int:

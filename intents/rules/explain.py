@@ -12,6 +12,7 @@ from .situation import Proposal, Situation
 _OTHER_WAY: dict[tuple[str, Value], str] = {
     ("SCR_CACHE_BYPASS", 1): "write to the prefix directory, past the cache",
     ("SCR_FLUSH_ASYNC", 0): "flush before the computation goes on",
+    ("SCRTUNE_DROP_BEHIND", 0): "leave replaced checkpoints in the page cache",
     ("SCRTUNE_FLUSH_NICE", 0): "flush with the priority of the ranks",
 }
 """The purpose of a value that undoes what its lever is for."""

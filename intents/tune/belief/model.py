@@ -88,6 +88,7 @@ PRIORS: dict[str, Prior] = {
     "copy_bytes_per_s": Prior(1.5 * GIB, 0.6),
     "shared_bytes_per_s": Prior(30 * GIB, 1.3),
     "create_s": Prior(5e-5, 1.3),
+    "reused_pages": Prior(0.7, 0.6),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -99,9 +100,11 @@ core, `interference` that without one, `yielded` what is left of both with flush
 0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
 for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
 `shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
+`reused_pages` is what is left of a write past the cache into pages that the job has used before (measured in
+a virtual machine: 0.13; 1.0 where the storage limits it).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "reused_pages": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -193,7 +196,7 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
     wait_s = beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     return Parts(
-        write_s=np.where(cached, cache_s, _direct(shape, rates)),
+        write_s=np.where(cached, cache_s, _direct(candidates, shape, rates)),
         encode_s=cached * _encode(candidates, shape, rates),
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
@@ -231,11 +234,12 @@ def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> 
     return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
 
 
-def _direct(shape: Shape, rates: Rates) -> Array:
+def _direct(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
     written_s = shape.node_bytes / np.minimum(_share_of_prefix(shape, rates), together)
     files_s = shape.files * (rates["prefix_file_s"] + shape.ranks * rates["create_s"])
-    return _produced(shape, rates) + written_s + files_s
+    drops = column(candidates, lambda each: number(each, "SCRTUNE_DROP_BEHIND"))
+    return _produced(shape, rates) + written_s * np.where(drops, rates["reused_pages"], 1.0) + files_s
 
 
 def _cached(shape: Shape, rates: Rates) -> Array:
