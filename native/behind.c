@@ -35,6 +35,9 @@ static atomic_bool is_busy; /* a thread is at work */
 
 static bool append(paths *to, const char *text, size_t length)
 {
+    if (length == 0) {
+        return true;
+    }
     char *longer = realloc(to->text, to->length + length);
     if (longer == NULL) {
         return false;
@@ -50,10 +53,10 @@ static void clear(paths *given)
     *given = (paths){NULL, 0};
 }
 
-void behind_use(bool wanted)
+void behind_forget(void)
 {
-    is_wanted = wanted;
-    for (int i = 0; i < KEPT && !wanted; i++) {
+    is_wanted = false;
+    for (int i = 0; i < KEPT; i++) {
         clear(&outputs[i]);
     }
 }
@@ -75,7 +78,7 @@ SCRTUNE_API int SCR_Route_file(const char *name, char *file)
 {
     REAL(SCR_Route_file, SCR_FAILURE);
     const int result = real(name, file);
-    if (is_wanted && result == SCR_SUCCESS && is_past_cache()) {
+    if (job.is_engaged && result == SCR_SUCCESS && is_past_cache()) {
         KEEP_ERRNO;
         append(&outputs[0], file, strlen(file) + 1);
     }
@@ -143,7 +146,7 @@ static bool start_thread(work *mine)
 
 void behind_completed(void)
 {
-    if (!is_wanted || outputs[0].length == 0 || is_busy) {
+    if (!is_wanted || is_busy) {
         return;
     }
     work *mine = calloc(1, sizeof *mine);
@@ -153,9 +156,19 @@ void behind_completed(void)
     is_busy = true;
     bool is_ready = append(&mine->newest, outputs[0].text, outputs[0].length);
     for (int i = 1; i < KEPT; i++) {
-        is_ready = is_ready && (outputs[i].length == 0 || append(&mine->older, outputs[i].text, outputs[i].length));
+        is_ready = is_ready && append(&mine->older, outputs[i].text, outputs[i].length);
     }
-    if (!is_ready || !start_thread(mine)) {
+    if (!is_ready || mine->newest.length + mine->older.length == 0 || !start_thread(mine)) {
         work_free(mine);
+    }
+}
+
+/* The output that is about to begin shall find the pages of those before it. */
+void behind_use(bool wanted)
+{
+    const bool begins = wanted && !is_wanted;
+    is_wanted = wanted;
+    if (begins) {
+        behind_completed();
     }
 }

@@ -272,8 +272,9 @@ bool flush_is_timed(int dataset);
 
 /* ---- behind.c */
 
-/* Whether older checkpoints past the cache leave the page cache. */
+/* Whether older checkpoints past the cache leave the page cache; the application has initialized SCR: there are none. */
 void behind_use(bool wanted);
+void behind_forget(void);
 
 /* An output begins, and is complete. */
 void behind_started(void);

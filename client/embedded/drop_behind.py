@@ -1,31 +1,39 @@
 """Drop-behind: the page cache gives up checkpoints past the cache that newer ones have replaced.
 
 As native/behind.c does it for a real SCR, where the reasons are. Here the files are on the storage when an
-output is complete (:meth:`.prefix_index.Prefix.sync_written`), so that those of the output before can go.
+output is complete (:meth:`.prefix_index.Prefix.sync_written`), so that those before can go at once.
 """
 
 import os
 import threading
+from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from .settings import Levers
 
+KEPT = 3
+"""Outputs that are remembered: the newest, and what to drop when it begins."""
 THREAD_NAME = "scrtune-drop-behind"
 _NICE = 19
 
 
 class DropBehind:
-    """The files of one rank's newest output past the cache, which replace those of the one before."""
+    """The files of one rank's last outputs past the cache."""
 
     def __init__(self) -> None:
-        self._newest: tuple[Path, ...] = ()
+        self._outputs: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
 
     def completed(self, files: Iterable[Path], levers: Levers) -> None:
-        """Let the files of the output before leave the page cache; `files` are the newest now."""
-        replaced, self._newest = self._newest, tuple(files) if levers.drop_behind else ()
-        if replaced:
+        """Let the outputs before this one leave the page cache; `files` are the newest now."""
+        self._outputs.append(tuple(files))
+        if not levers.drop_behind:
+            return
+        newest, replaced = self._outputs.pop(), {*chain.from_iterable(self._outputs)}
+        self._outputs = deque([newest], maxlen=KEPT)
+        if replaced := replaced.difference(newest):  # the application may write the same files again
             with suppress(RuntimeError):  # no more threads on this system
                 threading.Thread(target=_drop, args=(replaced,), name=THREAD_NAME, daemon=True).start()
 

@@ -32,7 +32,7 @@ from scrtune.scr_config.parse import DESCRIPTORS
 
 from ..support.situations import situation
 
-OURS = {"SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_NICE", "SCRTUNE_FLUSH_THREADS"}
+OURS = {"SCRTUNE_DROP_BEHIND", "SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_NICE", "SCRTUNE_FLUSH_THREADS"}
 SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
 """A file and line of SCR's repository, or of a component's."""
 

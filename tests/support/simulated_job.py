@@ -38,6 +38,7 @@ REAL = {
     "SCR_FLUSH_WIDTH": "inert",
     "SCR_MPI_BUF_SIZE": "live",
     "SCR_SET_SIZE": "re-init",
+    "SCRTUNE_DROP_BEHIND": "live",
     "SCRTUNE_FLUSH_CPUS": "live",
     "SCRTUNE_FLUSH_NICE": "live",
     "SCRTUNE_FLUSH_THREADS": "live",

@@ -275,6 +275,8 @@ class Belief:
 
         misfit = _BY_CANDIDATE * draws(size)
         for name in NAMES:
+            if name == "SCRTUNE_DROP_BEHIND":  # of which the doubt is a rate of its own, `beyond_pages`
+                continue
             misfit += shared((each[name] for each in candidates), _BY_VALUE)
         encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
         copies = [

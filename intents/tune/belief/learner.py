@@ -13,7 +13,7 @@ from ...rules.levers import LEVERS, domain, joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import LOWEST, PRIORS, Prior, Shape
+from .model import LOWEST, OF_VIRTUAL_NODES, PRIORS, Prior, Shape
 from .observations import Observations, ObservedCheckpoint, identity
 from .sizes import UsualSize, scaled
 
@@ -210,7 +210,8 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
 
     A checkpoint of the user's own takes `own_s`: what is fixed in the cache is a small part of that.
     """
-    priors = dict(PRIORS)
+    is_virtual = now.node is not None and now.node.is_virtual
+    priors = {**PRIORS, **(OF_VIRTUAL_NODES if is_virtual else {})}
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)

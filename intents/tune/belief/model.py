@@ -88,7 +88,6 @@ PRIORS: dict[str, Prior] = {
     "copy_bytes_per_s": Prior(1.5 * GIB, 0.6),
     "shared_bytes_per_s": Prior(30 * GIB, 1.3),
     "create_s": Prior(5e-5, 1.3),
-    "reused_pages": Prior(0.7, 0.6),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -100,11 +99,13 @@ core, `interference` that without one, `yielded` what is left of both with flush
 0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
 for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
 `shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
-`reused_pages` is what is left of a write past the cache into pages that the job has used before (measured in
-a virtual machine: 0.13; 1.0 where the storage limits it).
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "reused_pages": 1.0}
+OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
+"""What a write past the cache takes beyond the rate of memory is the storage's, or that of new pages: the
+share that is left without these (measured in one virtual machine: 0.05)."""
+
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "beyond_pages": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -237,9 +238,11 @@ def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> 
 def _direct(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
     written_s = shape.node_bytes / np.minimum(_share_of_prefix(shape, rates), together)
-    files_s = shape.files * (rates["prefix_file_s"] + shape.ranks * rates["create_s"])
+    beyond_s = np.maximum(0.0, written_s - shape.node_bytes / rates["cache_bytes_per_s"])
     drops = column(candidates, lambda each: number(each, "SCRTUNE_DROP_BEHIND"))
-    return _produced(shape, rates) + written_s * np.where(drops, rates["reused_pages"], 1.0) + files_s
+    saved_s = np.where(drops, (1 - rates.get("beyond_pages", 1.0)) * beyond_s, 0.0)
+    files_s = shape.files * (rates["prefix_file_s"] + shape.ranks * rates["create_s"])
+    return _produced(shape, rates) + written_s - saved_s + files_s
 
 
 def _cached(shape: Shape, rates: Rates) -> Array:

@@ -42,6 +42,22 @@ def test_without_hyperthreads_no_cpus_share_a_core(sys: Path, proc: Path) -> Non
     assert Machine(sys, proc).siblings == ()
 
 
+@pytest.mark.parametrize(
+    ("flags", "is_virtual"), [("fpu hypervisor lahf_lm", True), ("fpu hypervisors", False), ("", False)]
+)
+def test_a_hypervisor_is_told_by_the_processors_flags(
+    sys: Path, proc: Path, flags: str, is_virtual: bool
+) -> None:
+    write(proc / "cpuinfo", f"model name\t: hypervisor\nflags\t\t: {flags}\nbugs\t: spectre\n")
+    assert Machine(sys, proc).is_virtual is is_virtual
+
+
+def test_a_hypervisor_is_told_by_sys(sys: Path, proc: Path) -> None:
+    assert not Machine(sys, proc).is_virtual
+    write(sys / "hypervisor/type", "xen\n")
+    assert Machine(sys, proc).is_virtual
+
+
 def test_what_cannot_be_read_is_not_known(sys: Path, proc: Path) -> None:
     write(sys / "devices/system/cpu/cpu0/topology/thread_siblings_list", "zero\n")
     machine = Machine(sys, proc)

@@ -81,11 +81,13 @@ def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Pa
         "sys/fs/cgroup/memory.max": "4096",
         "sys/fs/cgroup/memory.current": "96",
         "proc/self/cgroup": "0::/",
+        "proc/cpuinfo": "flags : fpu hypervisor",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     seen = NodeObserver("n", Machine(tmp_path / "sys", tmp_path / "proc")).look([])
     assert (seen.siblings, seen.numa, seen.core_limit) == (((0, 1),), ((0, 1),), 1.5)
+    assert seen.is_virtual
     assert seen.memory_available_bytes == 4000
 
 

@@ -104,9 +104,10 @@ class TestRoom:
     def test_memory_and_cache_are_of_the_node_that_has_least(self) -> None:
         found = nodes(
             look("n1", memory_available_bytes=4 * GIB, cache_free_bytes=9 * GIB),
-            look("n2", memory_available_bytes=8 * GIB, cache_free_bytes=2 * GIB),
+            look("n2", memory_available_bytes=8 * GIB, cache_free_bytes=2 * GIB, is_virtual=True),
         )
         assert found.look is not None
+        assert found.look.is_virtual, "as one of them is"
         assert (found.look.memory_available_bytes, found.look.cache_free_bytes) == (4 * GIB, 2 * GIB)
         assert found.look.host == "n1"
 

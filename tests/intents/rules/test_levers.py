@@ -47,6 +47,7 @@ def situation(  # noqa: PLR0913 - everything a lever looks at
     affinity: CoreAffinity = BOUND,
     buffers: BufferSizes | None = None,
     memory: int = 256 * GIB,
+    is_virtual: bool = False,
     mutability: RunMutability | None = None,
     sources: dict[str, str] | None = None,
     **job: str | bool,
@@ -72,7 +73,13 @@ def situation(  # noqa: PLR0913 - everything a lever looks at
         own=own,
         settings=own,
         job=observed,
-        node=NodeObserved(host="n", cpus=(), memory_available_bytes=memory, cache_free_bytes=memory),
+        node=NodeObserved(
+            host="n",
+            cpus=(),
+            memory_available_bytes=memory,
+            cache_free_bytes=memory,
+            is_virtual=is_virtual,
+        ),
         mutability=mutability or RunMutability(),
     )
 
@@ -196,6 +203,16 @@ class TestDomains:
         ]
         assert nice
         assert all(is_asynchronous(each) and not each["SCRTUNE_FLUSH_CPUS"] for each in nice)
+
+    @pytest.mark.parametrize(("is_virtual", "values"), [(True, (0, 1)), (False, (0,))])
+    def test_pages_are_used_again_past_the_cache_of_a_virtual_machine(
+        self, is_virtual: bool, values: tuple[int, ...]
+    ) -> None:
+        now = situation({"SCR_COPY_TYPE": "SINGLE"}, is_virtual=is_virtual)
+        assert domain(LEVER["SCRTUNE_DROP_BEHIND"], now) == values
+        dropping = [each for each in joint_settings(now) if each["SCRTUNE_DROP_BEHIND"]]
+        assert bool(dropping) is is_virtual
+        assert not any(is_cached(each) for each in dropping)
 
     def test_buffers_of_all_threads_take_at_most_5_percent_of_the_memory(self) -> None:
         small = {**CACHED, "SCR_FILE_BUF_SIZE": 16 * 1024}

@@ -104,6 +104,7 @@ LEVERS: dict[str, tuple[Value, ...]] = {
     "SCRTUNE_FLUSH_THREADS": (0, 1, 2),
     "SCRTUNE_FLUSH_CPUS": ("", "0", "1", "0-1"),
     "SCRTUNE_FLUSH_NICE": (0, 19),
+    "SCRTUNE_DROP_BEHIND": (0, 1),
     "SCR_CACHE_SIZE": (1, 2, 3),
     "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),
     "SCR_FLUSH_TYPE": ("SYNC", "PTHREAD"),

@@ -160,6 +160,27 @@ class TestFormulas:
         flush = {"call_s": 0.0, "bound_share": 1.0, "cache_misses": 0.0, "largest_file": 0.2}
         assert parts(THREADS, **rates, **shared, **flush).flush_s == pytest.approx(8 + 8 * 16 * 0.01)
 
+    @pytest.mark.parametrize(
+        ("prefix_rate", "seconds"),
+        [(1.0, 2 + 0.25 * (8 - 2)), (4.0, 2.0), (8.0, 1.0)],
+    )
+    def test_pages_used_again_spare_a_part_of_what_a_write_takes_beyond_the_rate_of_memory(
+        self, prefix_rate: float, seconds: float
+    ) -> None:
+        rates = {
+            "cache_bytes_per_s": 4.0 * GIB,
+            "prefix_bytes_per_s": prefix_rate * GIB,
+            "thread_bytes_per_s": 100.0 * GIB,
+            "writer_share": 1.0,
+            "prefix_file_s": 0.0,
+            "beyond_pages": 0.25,
+        }
+        drops: Values = {**DEFAULTS, "SCRTUNE_DROP_BEHIND": 1}
+        assert parts(DEFAULTS, **rates).write_s == pytest.approx(8 / prefix_rate)
+        assert parts(drops, **rates).write_s == pytest.approx(seconds)
+        in_cache: Values = {**CACHED, "SCRTUNE_DROP_BEHIND": 1}
+        assert parts(in_cache).write_s == pytest.approx(parts(CACHED).write_s)
+
     def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
         rates = {"thread_bytes_per_s": 1.0 * GIB, "bound_share": 1.0, "call_s": 0.0, "cache_misses": 0.0}
         wide = {**rates, "prefix_bytes_per_s": 1e15, "prefix_file_s": 0.0}
@@ -219,6 +240,7 @@ settings_of_jobs: st.SearchStrategy[Values] = st.builds(
             "SCRTUNE_FLUSH_THREADS": st.integers(0, 16),
             "SCRTUNE_FLUSH_CPUS": st.sampled_from(["", "8-15"]),
             "SCRTUNE_FLUSH_NICE": st.sampled_from([0, 19]),
+            "SCRTUNE_DROP_BEHIND": st.sampled_from([0, 1]),
         }
     ),
 )

@@ -1,0 +1,74 @@
+"""Replaced checkpoints past the cache leave the page cache; the newest, and those of nobody, stay."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from scrtune.client.embedded.drop_behind import THREAD_NAME, DropBehind
+from scrtune.client.embedded.settings import Levers
+from scrtune.intents.settings import DEFAULTS
+
+from ...support.page_cache import resident_share, skip_where_pages_stay
+from .job import Job
+
+WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 1})
+NOT_WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 0})
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> list[Path]:
+    """Five outputs of one file each, on the storage."""
+    skip_where_pages_stay(tmp_path)
+    files = [tmp_path / str(number) for number in range(5)]
+    for path in files:
+        path.write_bytes(b"x" * 300_000)
+    os.sync()
+    return files
+
+
+def completed(behind: DropBehind, files: list[Path], levers: Levers) -> None:
+    for path in files:
+        behind.completed([path], levers)
+        for thread in threading.enumerate():
+            if thread.name == THREAD_NAME:
+                thread.join()
+
+
+def shares(files: list[Path]) -> list[float]:
+    return [resident_share(path) for path in files]
+
+
+def test_what_a_newer_checkpoint_replaces_is_dropped_and_the_newest_stays(outputs: list[Path]) -> None:
+    completed(DropBehind(), outputs, WANTED)
+    assert shares(outputs) == [0, 0, 0, 0, 1]
+
+
+def test_when_it_begins_those_before_are_dropped_with_the_next_output(outputs: list[Path]) -> None:
+    behind = DropBehind()
+    completed(behind, outputs[:3], NOT_WANTED)
+    assert shares(outputs) == [1, 1, 1, 1, 1]
+    completed(behind, outputs[3:4], WANTED)
+    assert shares(outputs) == [1, 0, 0, 1, 1], "of those before the last three are known"
+    completed(behind, outputs[4:], NOT_WANTED)
+    assert shares(outputs) == [1, 0, 0, 1, 1]
+
+
+def test_a_file_that_is_gone_or_written_again_is_no_error(outputs: list[Path]) -> None:
+    behind = DropBehind()
+    completed(behind, outputs[:2], WANTED)
+    outputs[1].unlink()
+    completed(behind, [outputs[2], outputs[2]], WANTED)
+    assert resident_share(outputs[2]) == 1, "it is the newest, too"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(("value", "share"), [(1, 0.0), (0, 1.0)])
+def test_the_engine_does_so_past_the_cache(job: Job, value: int, share: float) -> None:
+    skip_where_pages_stay(job.root)
+    job(*(f"save {name}" for name in "abcde"), SCR_CACHE_BYPASS=1, SCRTUNE_DROP_BEHIND=value)
+    for rank in (0, 1):
+        assert resident_share(job.prefix / f"a/rank_{rank}/layer_0.bin") == share
+        assert resident_share(job.prefix / f"e/rank_{rank}/layer_0.bin") == 1
+    job("restart", SCR_CACHE_BYPASS=1)

@@ -1,0 +1,46 @@
+"""Drop-behind: replaced checkpoints past the cache leave the page cache, while the job runs."""
+
+import pytest
+
+from ...support.page_cache import resident_share, skip_where_pages_stay
+from .job import MIB, Decisions, Job, in_both, in_python, read_back
+
+pytestmark = pytest.mark.mpi
+PAST_CACHE = {"SCR_CACHE_BYPASS": "1", "PAUSE_MS": "300"}
+
+
+def shares(job: Job, outputs: int) -> list[float]:
+    """The share of each output's files that is in memory, of the one of four ranks that has most."""
+    return [
+        max(resident_share(job.base / "prefix" / f"ckpt.{n}" / f"rank_{rank}.0") for rank in range(4))
+        for n in range(1, outputs + 1)
+    ]
+
+
+@in_both
+def test_what_a_newer_checkpoint_replaces_is_dropped_and_the_newest_stays(job: Job) -> None:
+    skip_where_pages_stay(job.base)
+    decisions: Decisions = {4: {"SCRTUNE_DROP_BEHIND": 1}}
+    told = job.run(7, 1, MIB, decisions=decisions, **PAST_CACHE)
+    told.assert_sound(7)
+    first, *others, newest = shares(job, 7)
+    assert (first, newest) == (1, 1), "the first is where the ranks are counted: nobody knows its files"
+    assert others[:4] == [0] * 4
+
+
+@in_python
+def test_it_ends_with_the_next_output(job: Job) -> None:
+    skip_where_pages_stay(job.base)
+    decisions: Decisions = {2: {"SCRTUNE_DROP_BEHIND": 1}, 5: {"SCRTUNE_DROP_BEHIND": 0}}
+    told = job.run(6, 1, MIB, decisions=decisions, **PAST_CACHE)
+    told.assert_sound(6)
+    assert shares(job, 6)[3:] == [1, 1, 1]
+    read_back(job, [f"ckpt.{number}" for number in range(1, 7)], MIB)
+
+
+def test_what_a_flush_has_written_is_left_alone(job: Job) -> None:
+    skip_where_pages_stay(job.base)
+    decisions: Decisions = {2: {"SCRTUNE_DROP_BEHIND": 1}}
+    told = job.run(4, 1, MIB, decisions=decisions, SCR_FLUSH="1", PAUSE_MS="100")
+    told.assert_sound(4)
+    assert shares(job, 4) == [1] * 4
