@@ -54,7 +54,7 @@ LIBRARY = Extension(
         "scr_config/parameters.json",
     ],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow"],
-    libraries=["dl"],
+    libraries=["dl", "pthread"],
     optional=True,
 )
 

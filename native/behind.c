@@ -17,7 +17,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { KEPT = 3 }; /* outputs: the newest, the one before, and one that may not have been on the storage then */
+enum {
+    KEPT = 3, /* outputs: the newest, the one before, and one that may not have been on the storage then */
+    PATHS_LIMIT = 1 << 20, /* bytes of an output's paths: what is beyond stays in the page cache */
+};
 
 /* Paths, one after the other, each with its 0. */
 typedef struct {
@@ -61,8 +64,16 @@ void behind_forget(void)
     }
 }
 
+static bool is_checkpoint(void)
+{
+    return (job.kind & SCR_FLAG_CHECKPOINT) != 0;
+}
+
 void behind_started(void)
 {
+    if (!is_checkpoint()) { /* it replaces none */
+        return;
+    }
     clear(&outputs[KEPT - 1]);
     memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
     outputs[0] = (paths){NULL, 0};
@@ -70,15 +81,14 @@ void behind_started(void)
 
 static bool is_past_cache(void)
 {
-    return (job.kind & SCR_FLAG_CHECKPOINT) != 0 && scr_int("scr_in_output", 0) != 0 &&
-           scr_int("scr_cache_bypass", 0) == 1;
+    return is_checkpoint() && scr_int("scr_in_output", 0) != 0 && scr_int("scr_cache_bypass", 0) == 1;
 }
 
 SCRTUNE_API int SCR_Route_file(const char *name, char *file)
 {
     REAL(SCR_Route_file, SCR_FAILURE);
     const int result = real(name, file);
-    if (job.is_engaged && result == SCR_SUCCESS && is_past_cache()) {
+    if (job.is_engaged && result == SCR_SUCCESS && outputs[0].length < PATHS_LIMIT && is_past_cache()) {
         KEEP_ERRNO;
         append(&outputs[0], file, strlen(file) + 1);
     }
