@@ -15,7 +15,7 @@ from .evidence import FACTS, RunEvidence, is_flushed
 from .fit import Case
 
 PARAMETERS = tuple(sorted(DEFAULTS.keys() - {"SCR_FLUSH_WIDTH", "SCRTUNE_DROP_BEHIND"}))
-"""The parameters that may vary. SCR 3 ignores SCR_FLUSH_WIDTH; no trace says which pages of memory were new."""
+"""The parameters that may vary. SCR 3 ignores SCR_FLUSH_WIDTH; no trace says which pages were new."""
 MOST = 20_000
 _MIB = 1024**2
 _SHAPE_FIELDS = {"cores_per_rank": "mask_cores", "interval": "between_s"}

@@ -55,7 +55,8 @@ def test_nothing_else_of_it_is_seen_by_other_libraries_whatever_the_flags(
 
 def test_it_needs_nothing_but_the_c_library(library: Path) -> None:
     needed = [line for line in run("readelf", "--dynamic", str(library)).splitlines() if "(NEEDED)" in line]
-    assert {line.split("[")[1].rstrip("]") for line in needed} <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
+    found = {line.split("[")[1].rstrip("]") for line in needed}
+    assert found <= {"libc.so.6", "libdl.so.2", "libpthread.so.0"}
 
 
 ASKS = r"""
