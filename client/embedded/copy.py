@@ -118,8 +118,7 @@ class CopyThreads:
         if usable := set(self._options.cpus) & set(range(os.cpu_count() or 1)):
             with suppress(OSError):  # cores that are not ours: the inherited mask is as good
                 os.sched_setaffinity(0, usable)  # 0 is the calling thread, not the process
-        if os.getpriority(os.PRIO_PROCESS, 0) < self._options.nice:
-            os.setpriority(os.PRIO_PROCESS, 0, self._options.nice)  # Linux: 0 is the calling thread here, too
+        yield_cores(self._options.nice)
 
     def _retire(self, failure: Exception | None) -> None:
         """Count one thread less; the last one renames and publishes."""
@@ -139,6 +138,12 @@ class CopyThreads:
             self.error = error
         self.end_s = time.time()
         self._ended.set()
+
+
+def yield_cores(nice: int) -> None:
+    """Give the calling thread at least this nice value, for good: the way back takes a privilege."""
+    if os.getpriority(os.PRIO_PROCESS, 0) < nice:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)  # Linux: 0 is the calling thread, not the process
 
 
 def copy_file(copy: Copy, buffer: bytearray) -> PrefixFile:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from .copy import yield_cores
 from .settings import Levers
 
 KEPT = 3
@@ -40,8 +41,7 @@ class DropBehind:
 
 def _drop(files: Iterable[Path]) -> None:
     """Drop what is on the storage; the application waits for none of it."""
-    if os.getpriority(os.PRIO_PROCESS, 0) < _NICE:
-        os.setpriority(os.PRIO_PROCESS, 0, _NICE)  # Linux: 0 is the calling thread
+    yield_cores(_NICE)
     for path in files:
         with suppress(OSError):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -27,7 +27,7 @@ _SPARSE_FLUSHES = (1, 2, 4, 10)
 STUDY = "LLNL study of Megatron-DeepSpeed with SCR (2024)"
 SCR_DOCS = "SCR documentation"
 AXL_SOURCE = "AXL source (axl_pthread.c)"
-DROP_BEHIND = "posix_fadvise(2); measured in a virtual machine: 150 ms with new pages, 20 ms without"
+DROP_BEHIND = "posix_fadvise(2); measured in a virtual machine: 165 ms with new pages, 20 ms without"
 SCHEDULER = "sched(7): at nice 19 a thread has 1.5 % of a core that another wants"
 
 

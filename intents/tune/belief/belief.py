@@ -21,6 +21,7 @@ from ...settings import flush_every, is_asynchronous, is_cached
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, RowSeen, measure
 from .model import (
+    HAVE_RATES,
     LOWEST,
     MEMBERS,
     PRIORS,
@@ -274,9 +275,7 @@ class Belief:
             return spread * draws((len(places), MEMBERS))[[places[kind] for kind in kinds]]
 
         misfit = _BY_CANDIDATE * draws(size)
-        for name in NAMES:
-            if name == "SCRTUNE_DROP_BEHIND":  # of which the doubt is a rate of its own, `beyond_pages`
-                continue
+        for name in filter(lambda each: each not in HAVE_RATES, NAMES):
             misfit += shared((each[name] for each in candidates), _BY_VALUE)
         encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
         copies = [

@@ -71,4 +71,5 @@ def test_the_engine_does_so_past_the_cache(job: Job, value: int, share: float) -
     for rank in (0, 1):
         assert resident_share(job.prefix / f"a/rank_{rank}/layer_0.bin") == share
         assert resident_share(job.prefix / f"e/rank_{rank}/layer_0.bin") == 1
-    job("restart", SCR_CACHE_BYPASS=1)
+    (restarted,) = job("restart", SCR_CACHE_BYPASS=1)
+    assert (restarted["name"], restarted["intact"]) == ("e", True)
