@@ -28,6 +28,11 @@ MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS
 }
 """The mutability of parameters in a real SCR."""
 
+CACHE = "/local/cache"
+"""Of a job whose cache is on a device."""
+MEMORIES = 4
+"""Checkpoints that the memory of its nodes holds."""
+
 
 class Tuner(Protocol):
     """What :class:`scrtune.intents.pipeline.Pipeline` is to a job."""
@@ -50,6 +55,8 @@ class Probed:
     cache_read: float
     memory: float
     xor: float
+    device: float
+    """Of the cache's device, where the cache is not in memory: what is synced shows it; else 0."""
     init_s: float
     """What SCR_Init took: a re-init takes half as long to twice as long."""
 
@@ -108,11 +115,16 @@ def _random(of: str, seed: int) -> random.Random:
 
 
 def _probe(job: Job, rng: random.Random) -> Probed:
-    """A small write by one process: a quarter off, and in one of six jobs memory hides a slower device."""
-    hidden = 3.0 if rng.random() < 1 / 6 else 1.0
+    """A small write by one process: a quarter off, and in one of six jobs memory hides a slower device.
+
+    A checkpoint does not fit into that memory; of the device 2 MiB are synced, and twice as far off.
+    """
+    is_hidden = rng.random() < 1 / 6
+    hidden = 3.0 if is_hidden else 1.0
     rates = (hidden * job.cache_write, job.cache_read, GIB * rng.uniform(6, 20), job.xor_rate)
     found = [rate * exp(rng.gauss(0, 0.25)) for rate in rates]
-    return Probed(*found, init_s=job.reinit_s * 2 ** rng.uniform(-1, 1))
+    init_s = job.reinit_s * 2 ** rng.uniform(-1, 1)
+    return Probed(*found, device=is_hidden * job.cache_write * exp(rng.gauss(0, 0.5)), init_s=init_s)
 
 
 def _user(truth: Truth, start: str, rng: random.Random) -> Settings:
@@ -217,7 +229,7 @@ class Run:
         self.tuner.handle(output, made.end_s)
         if self.machine.held_bytes != self._held_bytes:
             self._held_bytes = self.machine.held_bytes
-            self.tuner.handle(_node(job, self._held_bytes), made.end_s)
+            self.tuner.handle(self._node(self._held_bytes), made.end_s)
         for start_s, end_s, ended in made.steps:
             self.tuner.handle(StepCompleted(step=self._step, start_s=start_s, end_s=end_s), end_s)
             self._step += 1
@@ -248,9 +260,10 @@ class Run:
                 nodes=job.nodes,
                 floor=job.floor,
                 mutability=MUTABILITY if job.reinit_s else {},
+                cache=CACHE if self._case.probed.device else "",
                 **_init(job, self._case.probed),
             ),
-            _node(job, 0.0),
+            self._node(0.0),
             *_probed(self._case.probed, now),
             TraceDigest(accesses=(_writes(job, own, now),)),
         ):
@@ -262,24 +275,25 @@ class Run:
             )
             self._step += 1
 
-
-def _node(job: Job, held_bytes: float) -> NodeObserved:
-    every = tuple(range(job.cores))
-    return NodeObserved(
-        host="n0",
-        cpus=every,
-        processes=tuple(
+    def _node(self, held_bytes: float) -> NodeObserved:
+        job = self._case.job
+        every = tuple(range(job.cores))
+        processes = tuple(
             ProcessUse(
                 pid=rank,
                 cpus=every[rank * job.mask : (rank + 1) * job.mask] if job.bound else every,
                 cores_used=job.busy,
             )
             for rank in range(job.ranks_per_node)
-        ),
-        cores_busy=job.busy * job.ranks_per_node,
-        memory_available_bytes=512 * GIB,
-        cache_free_bytes=max(1, int(job.cache_free_bytes - held_bytes)),
-    )
+        )
+        return NodeObserved(
+            host="n0",
+            cpus=every,
+            processes=processes,
+            cores_busy=job.busy * job.ranks_per_node,
+            memory_available_bytes=MEMORIES * job.node_bytes if self._case.probed.device else 512 * GIB,
+            cache_free_bytes=max(1, int(job.cache_free_bytes - held_bytes)),
+        )
 
 
 def _probed(found: Probed, now: float) -> list[Event]:
@@ -291,6 +305,7 @@ def _probed(found: Probed, now: float) -> list[Event]:
             host="n0",
             cache_write_bytes_per_s=found.cache_write,
             cache_read_bytes_per_s=found.cache_read,
+            **_synced(found, event),
             memory_bytes_per_s=found.memory,
             xor_bytes_per_s=found.xor,
             bytes=32 * MIB,
@@ -298,6 +313,12 @@ def _probed(found: Probed, now: float) -> list[Event]:
             time_s=now,
         )
     ]
+
+
+def _synced(found: Probed, event: type[msgspec.Struct]) -> dict[str, float]:
+    """What the probe finds of the device; nothing where the tuner is one from before it was probed."""
+    is_known = "cache_sync_bytes_per_s" in event.__struct_fields__
+    return {"cache_sync_bytes_per_s": found.device} if is_known else {}
 
 
 def _init(job: Job, found: Probed) -> dict[str, float]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import exp, sqrt
 
 from .jobs import shifted
-from .truth import DEFAULTS, REINIT, Job, Parts, Settings, parts
+from .truth import DEFAULTS, REINIT, Job, Parts, Settings, parts, rework_s
 
 STEPS = 6
 CORRELATION = 0.7
@@ -58,10 +58,12 @@ class Truth:
         return found
 
     def cost_s(self, settings: Settings) -> float:
-        """Return the seconds of job time that a checkpoint costs in the long run, without noise."""
+        """Return the seconds that a checkpoint costs in the long run, expected rework included, without noise."""
         key = tuple(map(settings.__getitem__, DEFAULTS))
         if (found := self._steady.get(key)) is None:
-            found = self._steady[key] = steady_s(self.parts(settings), self.job)
+            known = self.parts(settings)
+            found = steady_s(known, self.job) + rework_s(self.job, settings, known)
+            self._steady[key] = found
         return found
 
 
@@ -108,7 +110,7 @@ class Machine:
         self.truths = (Truth(job), Truth(shifted(job)))
         self.now = now
         self.lost_s = 0.0
-        """Seconds that checkpoints took from the job so far."""
+        """Seconds that checkpoints took from the job so far, with those that failures are expected to take."""
         self._job = job
         self._active = own
         self._shift_at = checkpoints // 2
@@ -146,7 +148,8 @@ class Machine:
         made.end_s = self.now
         made.ended += self._finished()
         self._compute(noise, made)
-        self.lost_s += self.now - began_s - self._job.interval_s / STEPS * sum(noise.steps)
+        computed_s = self._job.interval_s / STEPS * sum(noise.steps)
+        self.lost_s += self.now - began_s - computed_s + rework_s(self._job, settings, known)
         return made
 
     def _apply(self, settings: Settings, truth: Truth, noise: Noise, made: Checkpoint) -> float:
@@ -178,8 +181,13 @@ class Machine:
         made.ended += self._finished()
 
     def _flush(self, known: Parts, noise: Noise, generation: int, made: Checkpoint) -> None:
-        if not known.cached or self._dataset % known.every:
-            self._unflushed = self.now if known.cached else None
+        if not known.cached:
+            began_s, self._unflushed = self.now, None
+            self._wait_for(self._dataset, made)  # scr_flush_sync.c waits for all that is under way
+            made.wait_s += self.now - began_s
+            return
+        if self._dataset % known.every:
+            self._unflushed = self.now
             return
         self._unflushed = None
         made.flush_due = True

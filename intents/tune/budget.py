@@ -18,7 +18,7 @@ class TrialBudget:
         self.left_s = 0.0
         self.overdraft_s = 0.0
         """What settings that are surely cheaper may lose while nothing is left: they fill it again."""
-        self._first_s = 0.0
+        self._first_s = self._doubted_s = 0.0
         self._is_open = False
 
     def open(self, own_s: float) -> None:
@@ -29,11 +29,19 @@ class TrialBudget:
 
     @property
     def earned_s(self) -> float:
-        """What is left of all that came after the first credit: it may be lost to find out."""
-        return self.left_s - self._first_s
+        """What is left of all that surely came after the first credit: it may be lost to find out."""
+        return self.left_s - self._first_s - self._doubted_s
 
-    def charge(self, cost_s: float, own_s: float, *, is_tuned: bool, had_begun: bool = False) -> None:
-        """Enter one checkpoint, which would have cost `own_s` under the user's own settings.
+    def charge(
+        self,
+        cost_s: float,
+        own_s: float,
+        *,
+        is_tuned: bool,
+        had_begun: bool = False,
+        surely_s: float | None = None,
+    ) -> None:
+        """Enter one checkpoint, which would have cost `own_s` under the user's own settings, `surely_s` at least.
 
         What `had_begun` when the budget was used up is not what the overdraft is for.
         """
@@ -48,6 +56,7 @@ class TrialBudget:
             self.left_s += ALLOWANCE * own_s - filled_s
         if is_tuned:
             self.left_s += own_s - cost_s
+            self._doubted_s += 0.0 if surely_s is None else own_s - surely_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back."""
