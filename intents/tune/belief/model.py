@@ -88,6 +88,7 @@ PRIORS: dict[str, Prior] = {
     "copy_bytes_per_s": Prior(1.5 * GIB, 0.6),
     "shared_bytes_per_s": Prior(30 * GIB, 1.3),
     "create_s": Prior(5e-5, 1.3),
+    "beside": Prior(0.2, 0.7),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -199,9 +200,10 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
     free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
     wait_s = beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
+    slower = 1 + rates["beside"] * _overlapped(beside * beside_s, every, column(candidates, places), shape)
     return Parts(
-        write_s=np.where(cached, cache_s, _direct(candidates, shape, rates)),
-        encode_s=cached * _encode(candidates, shape, rates),
+        write_s=np.where(cached, cache_s * slower, _direct(candidates, shape, rates)),
+        encode_s=cached * _encode(candidates, shape, rates) * slower,
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
         slowdown_s=beside
@@ -209,6 +211,15 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
         * _slowed_share(busy - idle, is_bound, shape, rates)
         * np.where(is_nice, rates["yielded"], 1.0),
     )
+
+
+def _overlapped(flush_s: Array, every: Array, held: Array, shape: Shape) -> Array:
+    """Return the share of outputs that begin while an earlier flush is under way, where there is room for them.
+
+    A flush about as long as the interval is at times the longer one, at times not.
+    """
+    outputs = flush_s / shape.between_s
+    return np.asarray((held > 1) * np.clip((outputs - 0.85) / 0.3, 0.0, 1.0) * np.minimum(1.0, outputs / every))
 
 
 def _own_cpus(settings: Values) -> int:
