@@ -192,16 +192,13 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better in a tier that no checkpoint has used yet.
 
-    No other measurement says how fast that is: finding it out may cost what the job has earned, and all that
-    is left of the budget, if that has a limit, where it is expected to pay.
+    No other measurement says how fast that is: finding it out may cost what the job has earned.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     is_new = ~np.isin(cached, cached[list(+view.seen)])
     most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
     may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
-    left_s = view.left_s if isfinite(view.left_s) else view.earned_s
-    limit_s = np.where(_net(gain, view) > 0, left_s, view.earned_s)
-    return np.asarray(is_new & may_be & (most_lost_s < limit_s))
+    return np.asarray(is_new & may_be & (most_lost_s < view.earned_s))
 
 
 def _is_safe(view: View, gain: Array) -> Mask:

@@ -76,7 +76,7 @@ PRIORS: dict[str, Prior] = {
     "call_s": Prior(8e-6, 0.7),
     "cache_misses": Prior(0.08, 1.0),
     "encode_read_bytes_per_s": Prior(3 * GIB, 0.8),
-    "encode_send_bytes_per_s": Prior(2 * GIB, 0.9),
+    "encode_send_bytes_per_s": Prior(1.5 * GIB, 1.2),
     "encode_xor_bytes_per_s": Prior(3 * GIB, 0.8),
     "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
