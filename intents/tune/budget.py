@@ -28,9 +28,14 @@ class TrialBudget:
             self.left_s = self.overdraft_s = self._first_s = FIRST_CREDIT * own_s
 
     @property
+    def claimed_s(self) -> float:
+        """What is left of all that came after the first credit, savings as they are believed."""
+        return self.left_s - self._first_s
+
+    @property
     def earned_s(self) -> float:
-        """What is left of all that surely came after the first credit: it may be lost to find out."""
-        return self.left_s - self._first_s - self._doubted_s
+        """Of that what was surely saved: it may be lost to find out."""
+        return self.claimed_s - self._doubted_s
 
     def charge(
         self,

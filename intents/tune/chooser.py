@@ -51,8 +51,8 @@ class View(NamedTuple):
     """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` are expected to come.
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
-    a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
-    first credit. `flush_share` is the incumbent's last flush to what is believed of it.
+    a re-init now waits for or forces. `left_s` is the trial budget, `claimed_s` what of it came after the
+    first credit, and `earned_s` what did so surely. `flush_share` is the incumbent's last flush to what is believed of it.
     """
 
     belief: Belief
@@ -62,6 +62,7 @@ class View(NamedTuple):
     back_s: Array
     left_s: float
     earned_s: float
+    claimed_s: float
     remaining: int
     forced_s: float = 0.0
     flush_share: float = 1.0
@@ -128,7 +129,7 @@ def is_replay_due(view: View, replays: int) -> bool:
     is_overtaken = view.flush_share < min(_FASTER, ratio)
     # a job's first checkpoints may all have been slow: what is claimed is checked when that takes 1 % of it
     price_s = ways_s + float(np.mean(totals[OWN] - totals[best]))
-    is_paid_for = replays == 0 and ratio > _FAR and view.earned_s > _CHECKED * price_s
+    is_paid_for = replays == 0 and ratio > _FAR and view.claimed_s > _CHECKED * price_s
     return is_doubted or is_unsure or is_overtaken or is_paid_for
 
 

@@ -104,6 +104,7 @@ class TuningState(ActiveSettings):
             forced_s=forced_s,
             left_s=self.budget.left_s,
             earned_s=self.budget.earned_s,
+            claimed_s=self.budget.claimed_s,
             remaining=now_is.remaining,
             flush_share=self.learner.flush_share(incumbent),
         )

@@ -5,6 +5,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from benchmarks.tuner.drive import STARTS, Case, Run, case, simulate
 from benchmarks.tuner.jobs import SCENARIOS
 from benchmarks.tuner.machine import QUIET, Flush, Machine, waited_for
 from benchmarks.tuner.rails import permitted
-from benchmarks.tuner.truth import Settings
+from benchmarks.tuner.truth import DEFAULTS, Parts, Settings, rework_s
 
 
 class Changing:
@@ -98,6 +99,31 @@ def test_ranks_that_wait_leave_their_cores_to_the_flush_threads_that_yield_to_th
     assert (second.start_s, second.end_s) == (28.0, 78.0)
     assert waited_for(2, 48.0, under_way) == 63.0
     assert waited_for(2, 70.0, under_way) == 70.0
+
+
+def test_an_output_past_the_cache_waits_for_the_flushes_under_way() -> None:
+    made = case("mixed", "defaults", 1, 1)
+    job = replace(made.job, reinit_s=0.0, interval_s=1e-3)
+    cached = {**made.own, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
+    cached |= {"SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
+    machine = Machine(job, cached, 10)
+    first = machine.checkpoint(cached, QUIET)
+    past = machine.checkpoint(made.own, QUIET)
+    assert first.wait_s == 0
+    assert past.wait_s > 0
+    assert [each.dataset for each in past.ended] == [first.dataset]
+
+
+def test_what_only_the_cache_has_may_be_lost_with_a_node() -> None:
+    """Each tenth is flushed beside the computation: 4.5 intervals and the flush are at risk on average."""
+    job = replace(case("mixed", "defaults", 1, 1).job, nodes=8, interval_s=1000.0)
+    cached: Settings = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_COPY_TYPE": "SINGLE"}
+    tenth = Parts(1.0, flush_s=500.0, cached=True, asynchronous=True, every=10)
+    lost_s = rework_s(job, cached, tenth)
+    assert lost_s == pytest.approx(8 * 1.97e-5 * 8 / 3600 * 1000.0 * (4500.0 + 500.0))
+    assert rework_s(job, {**cached, "SCR_COPY_TYPE": "XOR"}, tenth) == pytest.approx(0.15 * lost_s)
+    assert rework_s(job, cached, replace(tenth, asynchronous=False, every=1)) == 0
+    assert rework_s(job, cached, Parts(1.0)) == 0, "past the cache nothing is at risk"
 
 
 def all_settings(made: Case) -> Iterator[Settings]:

@@ -48,6 +48,7 @@ def view(  # noqa: PLR0913 - what is chosen from
         back_s=ways,
         left_s=0.45 + earned_s,
         earned_s=earned_s,
+        claimed_s=earned_s,
         remaining=remaining,
     )
 
@@ -100,10 +101,11 @@ def test_a_tier_that_was_never_used_is_looked_at_for_what_the_job_has_earned() -
     assert not is_tried(view(**{**unsure, "spread": 0.05}, earned_s=50.0)), "there is nothing to be found out"
 
 
-def test_and_for_all_that_is_left_where_that_is_expected_to_pay() -> None:
+def test_and_not_for_the_rest_of_the_budget_even_where_that_is_expected_to_pay() -> None:
     unsure = view(1.3, 0.3, other=PAST_THE_CACHE, earned_s=1.0, remaining=200)
-    assert is_tried(unsure)
+    assert not is_tried(unsure._replace(left_s=5.0))
     assert not is_tried(unsure._replace(left_s=inf)), "a launch has no budget that would limit it"
+    assert is_tried(unsure._replace(left_s=5.0, earned_s=2.0))
 
 
 def test_what_is_claimed_is_checked_once_it_has_paid_for_that_a_hundred_times() -> None:

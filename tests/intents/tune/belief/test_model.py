@@ -112,9 +112,26 @@ class TestFormulas:
     def test_an_encode_forces_the_data_and_what_it_adds_to_the_device_of_the_cache(
         self, scheme: str, forced: float
     ) -> None:
+        """Less what it took in while the application wrote, at a rate of 4 GiB/s."""
         settings, on_device = {**CACHED, "SCR_COPY_TYPE": scheme}, replaced(on_device=True)
-        more_s = parts(settings, on_device, synced_bytes_per_s=GIB / 2).encode_s - parts(settings).encode_s
-        assert more_s == pytest.approx(forced * 2, abs=1e-9)
+        rates = {"cache_bytes_per_s": 4.0 * GIB, "synced_bytes_per_s": GIB / 2}
+        more_s = parts(settings, on_device, **rates).encode_s - parts(settings, **rates).encode_s
+        assert more_s == pytest.approx(forced * 2 - 8 / 4 if forced else 0.0, abs=1e-9)
+        rates["synced_bytes_per_s"] = 8.0 * GIB  # a write that waits for the device leaves it nothing
+        assert parts(settings, on_device, **rates).encode_s == pytest.approx(parts(settings, **rates).encode_s)
+
+    def test_an_output_beside_an_earlier_flush_takes_longer(self) -> None:
+        """The cache has room for it, and the flush outlasts the interval."""
+        encoded = {**ASYNC, "SCR_COPY_TYPE": "PARTNER", "SCR_CACHE_SIZE": 2}
+        one_place, two_places = {**encoded, "SCR_CACHE_SIZE": 1}, encoded
+        often, seldom = replaced(between_s=0.001), replaced(between_s=1e6)
+        alone = parts(one_place, often, beside=0.5)
+        assert parts(two_places, seldom, beside=0.5).write_s == pytest.approx(alone.write_s)
+        beside = parts(two_places, often, beside=0.5)
+        assert beside.write_s == pytest.approx(1.5 * alone.write_s)
+        assert beside.encode_s == pytest.approx(1.5 * alone.encode_s)
+        few = parts({**two_places, "SCR_FLUSH": 10**9}, often, beside=0.5)
+        assert np.all(few.write_s < 1.01 * alone.write_s), "of many outputs few are beside a flush"
 
     def test_want_of_a_core_slows_threads_at_nice_19_down_and_not_the_prefix_directory(self) -> None:
         no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
@@ -207,7 +224,8 @@ class TestFormulas:
     def test_a_flush_has_as_long_as_the_cache_has_places_or_until_the_next_one(
         self, size: int, intervals: int, writes: int
     ) -> None:
-        found = parts({**ASYNC, "SCR_FLUSH": 10, "SCR_CACHE_SIZE": size}, replaced(between_s=1.0))
+        settings = {**ASYNC, "SCR_FLUSH": 10, "SCR_CACHE_SIZE": size}
+        found = parts(settings, replaced(between_s=1.0), beside=0.0)
         free_s = intervals * 1.0 + writes * found.write_s
         assert found.wait_s == pytest.approx(np.maximum(0, found.flush_s - free_s))
 
