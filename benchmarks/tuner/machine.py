@@ -58,7 +58,7 @@ class Truth:
         return found
 
     def cost_s(self, settings: Settings) -> float:
-        """Return the seconds that a checkpoint costs in the long run, expected rework included, without noise."""
+        """Return the seconds that a checkpoint costs in the long run, with expected rework, without noise."""
         key = tuple(map(settings.__getitem__, DEFAULTS))
         if (found := self._steady.get(key)) is None:
             known = self.parts(settings)
@@ -110,7 +110,7 @@ class Machine:
         self.truths = (Truth(job), Truth(shifted(job)))
         self.now = now
         self.lost_s = 0.0
-        """Seconds that checkpoints took from the job so far, with those that failures are expected to take."""
+        """Seconds that checkpoints took from the job so far, expected rework included."""
         self._job = job
         self._active = own
         self._shift_at = checkpoints // 2

@@ -186,7 +186,7 @@ def parts(job: Job, settings: Settings) -> Parts:
 
 
 def rework_s(job: Job, settings: Settings, known: Parts) -> float:
-    """Return the seconds of computation that failures are expected to destroy while only the cache has them."""
+    """Return the seconds of computation that failures are expected to destroy, which only the cache has."""
     if not known.cached:
         return 0.0
     destroyed = MORE_THAN_A_NODE if LOSSES[job.scheme(settings)] else 1.0

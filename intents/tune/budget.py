@@ -38,17 +38,11 @@ class TrialBudget:
         return self.claimed_s - self._doubted_s
 
     def charge(
-        self,
-        cost_s: float,
-        own_s: float,
-        *,
-        is_tuned: bool,
-        had_begun: bool = False,
-        surely_s: float | None = None,
+        self, cost_s: float, own_s: float, doubt_s: float = 0.0, *, is_tuned: bool, had_begun: bool = False
     ) -> None:
-        """Enter one checkpoint, which would have cost `own_s` under the user's own settings, `surely_s` at least.
+        """Enter one checkpoint, which would have cost `own_s` under the user's own settings.
 
-        What `had_begun` when the budget was used up is not what the overdraft is for.
+        Or `doubt_s` less. What `had_begun` when the budget was used up is not what the overdraft is for.
         """
         if not self._is_open:
             return
@@ -61,7 +55,7 @@ class TrialBudget:
             self.left_s += ALLOWANCE * own_s - filled_s
         if is_tuned:
             self.left_s += own_s - cost_s
-            self._doubted_s += 0.0 if surely_s is None else own_s - surely_s
+            self._doubted_s += doubt_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back."""

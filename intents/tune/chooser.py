@@ -52,7 +52,8 @@ class View(NamedTuple):
 
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `claimed_s` what of it came after the
-    first credit, and `earned_s` what did so surely. `flush_share` is the incumbent's last flush to what is believed of it.
+    first credit, and `earned_s` what did so surely. `flush_share` is the incumbent's last flush to what is
+    believed of it.
     """
 
     belief: Belief

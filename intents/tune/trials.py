@@ -38,8 +38,6 @@ from .tuning_state import Trial, TuningState
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _ODD = 1.35
-_SURELY = 0.1
-"""The user's own settings cost more than this quantile with 90 %: beyond it a saving may be none."""
 _QUIET = 6
 
 Look = Callable[[], Situation]
@@ -180,7 +178,6 @@ class Trials(TuningState):
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
         own_s = float(belief.totals[OWN].mean())
-        surely_s = float(np.quantile(belief.totals[OWN], _SURELY))
         self.budget.open(own_s)
         index = belief.index(settings)
         cost_s = cost.cost_s + belief.rework_s(OWN) if index is None else belief.charged_s(index, cost)
@@ -188,12 +185,8 @@ class Trials(TuningState):
         if self.budget.left_s > 0:
             self._used_up_at = self._newest
         had_begun = cost.dataset <= self._used_up_at
-        self.budget.charge(
-            *(share * cost_s, share * own_s),
-            is_tuned=is_tuned,
-            had_begun=had_begun,
-            surely_s=share * surely_s,
-        )
+        of_usual = (cost_s, own_s, belief.may_be_less_s(OWN))
+        self.budget.charge(*(share * each for each in of_usual), is_tuned=is_tuned, had_begun=had_begun)
         trial = self._tried.get(identity(settings))
         if trial is None or index is None or not is_tuned:
             return cost_s

@@ -50,6 +50,7 @@ _TWICE = 2
 _MOST_SURPRISING = 4.0
 """SDs: what is farther from all that the models expect says nothing of other settings."""
 _SLIGHTLY = 1e-9
+_HARDLY_LESS = 0.1
 
 
 class Belief:
@@ -206,6 +207,10 @@ class Belief:
     def felt_s(self, index: int) -> float:
         """Return the median of what a checkpoint takes from the job, expected rework aside."""
         return max(0.0, float(np.median(self.totals[index] - self._rework_s[index])))
+
+    def may_be_less_s(self, index: int) -> float:
+        """Return how much less than its mean the candidate `index` may cost, but for a probability of 0.1."""
+        return float(self.totals[index].mean() - np.quantile(self.totals[index], _HARDLY_LESS))
 
     def rework_s(self, index: int) -> float:
         """Return the expected rework of a checkpoint under the candidate `index` (:mod:`.rework`)."""

@@ -33,6 +33,8 @@ _LEFT_OVER = 0.015
 """Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
 _CALLS_CORES = 0.02
 """Of a core that a rank's flush threads keep busy with calls, however slow the storage is."""
+_SHORTER, _LONGER = 0.85, 1.15
+"""Shares of the interval: a flush as long as the first does not outlast it, as long as the second always."""
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -100,6 +102,7 @@ core, `interference` that without one, `yielded` what is left of both with flush
 0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
 for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
 `shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
+An output takes longer by `beside` while an earlier flush is under way.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
@@ -214,12 +217,13 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
 
 
 def _overlapped(flush_s: Array, every: Array, held: Array, shape: Shape) -> Array:
-    """Return the share of outputs that begin while an earlier flush is under way, where there is room for them.
+    """Return the share of outputs that begin beside an earlier flush: where the cache has room for both.
 
     A flush about as long as the interval is at times the longer one, at times not.
     """
     outputs = flush_s / shape.between_s
-    return np.asarray((held > 1) * np.clip((outputs - 0.85) / 0.3, 0.0, 1.0) * np.minimum(1.0, outputs / every))
+    outlasts = np.clip((outputs - _SHORTER) / (_LONGER - _SHORTER), 0.0, 1.0)
+    return np.asarray((held > 1) * outlasts * np.minimum(1.0, outputs / every))
 
 
 def _own_cpus(settings: Values) -> int:

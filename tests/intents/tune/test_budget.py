@@ -117,11 +117,11 @@ class TestLedger:
         budget.open(2.0)
         budget.charge(2.0, 2.0, is_tuned=False)
         assert budget.earned_s == pytest.approx(0.02)
-        budget.charge(1.2, 2.0, is_tuned=True, surely_s=1.5)
+        budget.charge(1.2, 2.0, is_tuned=True, doubt_s=0.5)
         assert budget.left_s == pytest.approx(0.9 + 0.04 + 0.8), "the bound counts what is believed"
         assert budget.claimed_s == pytest.approx(0.04 + 0.8)
         assert budget.earned_s == pytest.approx(0.04 + 0.3)
-        budget.charge(1.9, 2.0, is_tuned=True, surely_s=1.5)
+        budget.charge(1.9, 2.0, is_tuned=True, doubt_s=0.5)
         assert budget.earned_s == pytest.approx(0.06 + 0.3 - 0.4), "a gain within the noise is none"
 
     def test_one_that_is_used_up_fills_the_overdraft_which_only_later_checkpoints_draw_on(self) -> None:

@@ -118,7 +118,9 @@ class TestFormulas:
         more_s = parts(settings, on_device, **rates).encode_s - parts(settings, **rates).encode_s
         assert more_s == pytest.approx(forced * 2 - 8 / 4 if forced else 0.0, abs=1e-9)
         rates["synced_bytes_per_s"] = 8.0 * GIB  # a write that waits for the device leaves it nothing
-        assert parts(settings, on_device, **rates).encode_s == pytest.approx(parts(settings, **rates).encode_s)
+        assert parts(settings, on_device, **rates).encode_s == pytest.approx(
+            parts(settings, **rates).encode_s
+        )
 
     def test_an_output_beside_an_earlier_flush_takes_longer(self) -> None:
         """The cache has room for it, and the flush outlasts the interval."""
