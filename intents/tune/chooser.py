@@ -29,7 +29,7 @@ _SURE_OF_OWN = 2
 _REPLAY_WAYS, _UNSURE_WAYS = 4, 2
 KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
-_MOST_RISK, _NO_RISK, _RISK_OF_GAIN = 0.12, 0.02, 0.5
+_MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
@@ -89,7 +89,7 @@ def is_blind_bet(view: View, index: int) -> bool:
     """
     gain = view.belief.totals[view.incumbent] - view.belief.totals
     most = max(_NO_RISK, _share(view, gain)[index] ** 2)
-    return bool(p_worse(view)[index] > (most if isfinite(view.left_s) else min(most, _MOST_RISK)))
+    return bool(p_worse(view)[index] > (most if isfinite(view.left_s) else min(most, _MOST_BLIND)))
 
 
 def is_surely_worse(view: View) -> bool:
@@ -210,7 +210,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     as a rule slow noise, and costs as much as anything else if it is wrong.
     """
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
-    safe = risk(view, gain) <= np.minimum(most, _RISK_OF_GAIN * _share(view, gain) ** 2)
+    safe = risk(view, gain) <= np.minimum(most, _share(view, gain) ** 2)
     safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= gain.mean(axis=1) > _HUGE * float(view.belief.totals[OWN].mean())

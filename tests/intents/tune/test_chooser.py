@@ -134,10 +134,10 @@ def test_the_more_there_is_to_gain_the_more_may_be_risked() -> None:
 
 
 def test_and_that_by_the_square() -> None:
-    """What may save a quarter is tried at a risk of 0.04, and not of 0.055."""
-    safe, unsafe = view(0.75, 0.3), view(0.75, 0.43)
-    assert risk(safe, safe.belief.totals[0] - safe.belief.totals)[1] == pytest.approx(0.03, abs=0.01)
-    assert risk(unsafe, unsafe.belief.totals[0] - unsafe.belief.totals)[1] == pytest.approx(0.055, abs=0.01)
+    """What may save a quarter is tried at a risk of 0.05, and not of 0.12."""
+    safe, unsafe = view(0.75, 0.43), view(0.75, 0.6)
+    assert risk(safe, safe.belief.totals[0] - safe.belief.totals)[1] == pytest.approx(0.05, abs=0.01)
+    assert risk(unsafe, unsafe.belief.totals[0] - unsafe.belief.totals)[1] == pytest.approx(0.12, abs=0.01)
     assert is_tried(safe)
     assert not is_tried(unsafe)
 
