@@ -117,7 +117,7 @@ def _random(of: str, seed: int) -> random.Random:
 def _probe(job: Job, rng: random.Random) -> Probed:
     """A small write by one process: a quarter off, and in one of six jobs memory hides a slower device.
 
-    A checkpoint does not fit into that memory; of the device a few MiB are synced, which is twice as far off.
+    A checkpoint does not fit into that memory; of the device 2 MiB are synced, which is twice as far off.
     """
     is_hidden = rng.random() < 1 / 6
     hidden = 3.0 if is_hidden else 1.0

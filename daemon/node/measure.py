@@ -7,8 +7,7 @@ threads (a write holds no lock of Python's): their rates are added up.
 
 - cache writes: a new file grows, so that each page is touched for the first time (on tmpfs it is taken from
   free memory and cleared first). Not synced: the page cache takes it in.
-- cache syncs: 2 MiB more of one writer, until the device has them; 4 and 8 where that takes no longer than a
-  request may. What is in memory has nothing to sync.
+- cache syncs: 2 MiB more of one writer, until the device has them. What is in memory has nothing to sync.
 - cache reads: the same files, as a flush reads what was just written, into one buffer.
 - memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
 - XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
@@ -40,9 +39,8 @@ _MOST_OF_FREE = 0.05
 _PATTERN_BYTES = 2**16  # of random bytes: beyond the window of a file system that compresses
 _PIECE_BYTES = 2**15  # malloc has memory of this size at hand, and does not ask the system for it
 _NICE = 5
-_MOST_SYNCED = 8
-"""Chunks at once: a fast device shows two thirds of its rate with them, and with 2 a third."""
-_NO_DEVICE_S, _LONG_ENOUGH_S = 5e-5, 0.008
+_SYNCED_BYTES = 2 * CHUNK_BYTES  # 20 ms of a disk
+_NO_DEVICE_S = 5e-5
 
 
 def unhindered_clock() -> "Callable[[], float]":
@@ -151,31 +149,20 @@ class Probe:
             fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError:
             return
-        rate = 0.0
         try:
             os.unlink(path)  # noqa: PTH108 - as above
-            for rate in self._syncs(fd):  # noqa: B007 - the last one counts
-                pass
-        except OSError:
-            pass
-        finally:
-            os.close(fd)
-        if rate:
-            yield "cache_sync_bytes_per_s", rate
-
-    def _syncs(self, fd: int) -> "Iterator[float]":
-        """Yield the rate of 2 synced chunks, and of more while these take no longer than a request."""
-        write, count, took_s = self._writer(fd), 1, 0.0
-        while took_s < _LONG_ENOUGH_S and count < _MOST_SYNCED:
-            count *= 2
+            write, count = self._writer(fd), _SYNCED_BYTES // CHUNK_BYTES
             for number in range(count):
                 write(number * CHUNK_BYTES)
             begin_s = self._clock()
             os.fdatasync(fd)
             took_s = self._clock() - begin_s
-            if took_s <= _NO_DEVICE_S:
-                return
-            yield count * CHUNK_BYTES / took_s
+            if took_s > _NO_DEVICE_S:
+                yield "cache_sync_bytes_per_s", count * CHUNK_BYTES / took_s
+        except OSError:
+            return
+        finally:
+            os.close(fd)
 
     def _writer(self, fd: int) -> "Step":
         def write(offset: int) -> None:

@@ -1,6 +1,5 @@
 """The probe of a node's storage: real rates, bounded, and a result whatever the cache directory is like."""
 
-import errno
 import itertools
 import os
 import signal
@@ -97,39 +96,6 @@ def test_a_sync_takes_the_rate_of_the_device_and_memory_has_none(
     monkeypatch.setattr(os, "fdatasync", lambda _: time.sleep(0.02))
     numbers, _ = measured(tmp_path, unhindered_clock, AMPLE_S)
     assert 0 < numbers[DEVICE] <= 2 * CHUNK_BYTES / 0.02
-
-
-def test_a_sync_that_takes_no_longer_than_a_request_is_one_of_more_bytes_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the rate of a fast device would be that of its latency."""
-    sizes: list[int] = []
-    seconds = iter((0.001, 0.001, 0.02))
-
-    def fdatasync(fd: int) -> None:
-        sizes.append(os.fstat(fd).st_size // CHUNK_BYTES)
-        time.sleep(next(seconds))
-
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    numbers, _ = measured(tmp_path, unhindered_clock, AMPLE_S)
-    assert sizes == [2, 2 + 4, 2 + 4 + 8]
-    assert 0 < numbers[DEVICE] <= 8 * CHUNK_BYTES / 0.02
-
-
-def test_a_device_that_is_full_meanwhile_has_the_rate_that_was_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    syncs = iter((None, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-
-    def fdatasync(_: int) -> None:
-        time.sleep(0.001)
-        if error := next(syncs):
-            raise error
-
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    numbers, problems = measured(tmp_path, unhindered_clock, AMPLE_S)
-    assert problems == []
-    assert 0 < numbers[DEVICE] <= 2 * CHUNK_BYTES / 0.001
 
 
 def test_it_ends_when_its_budget_is_used_and_says_what_was_not_measured(tmp_path: Path) -> None:
