@@ -167,10 +167,11 @@ class Machine:
         return self.now - began_s
 
     def _make_room(self, known: Parts, made: Checkpoint) -> float:
-        """SCR deletes the oldest dataset, once it is flushed, before it begins one more."""
+        """SCR deletes a dataset before it begins one more than fit; what is being flushed last (scr.c:1509)."""
         began_s = self.now
         if known.cached:
-            self._wait_for(self._dataset - known.size, made)
+            if len(self._under_way) >= known.size:  # else one that is not being flushed is given up
+                self._wait_for(self._under_way[-known.size].dataset, made)
             self._held.append(self._job.node_bytes * self._job.stored(self._active))
             while len(self._held) > known.size:
                 self._held.popleft()
@@ -267,7 +268,8 @@ def _queued_s(known: Parts, job: Job) -> float:
     total = warm + known.every * max(4, 24 // known.every)
     now, warm_s, under_way = 0.0, 0.0, deque[Flush]()
     for dataset in range(1, total + 1):
-        now = waited_for(dataset - known.size, now, under_way)
+        if len(under_way) >= known.size:
+            now = waited_for(under_way[-known.size].dataset, now, under_way)
         while under_way and under_way[0].end_s <= now:
             under_way.popleft()
         now += (known.write_s + known.encode_s) * (1 + job.beside if under_way else 1.0)

@@ -32,8 +32,9 @@ SCHEDULER = "sched(7): at nice 19 a thread has 1.5 % of a core that another want
 
 
 class Component(TextEnum):
-    """What a lever changes of a checkpoint beside its cost: how it is flushed, how long it may be lost."""
+    """What a lever changes of a checkpoint: what every output takes, its flush, how long it may be lost."""
 
+    OUTPUT = "output"
     FLUSH = "flush"
     EXPOSURE = "exposure"
 
@@ -171,19 +172,18 @@ def _mpi_buffers(now: Situation) -> tuple[Value, ...]:
     return (1 * MIB,) if now.own_number("SCR_MPI_BUF_SIZE") < 1 * MIB else ()
 
 
-_FLUSHES, _DURABLE = (Component.FLUSH,), (Component.EXPOSURE,)
-_BOTH = (*_FLUSHES, *_DURABLE)
+_OUTPUTS, _FLUSHES, _DURABLE = (Component.OUTPUT,), (Component.FLUSH,), (Component.EXPOSURE,)
 
 LEVERS: tuple[Lever, ...] = (
     Lever("SCR_CACHE_BYPASS", "flush", lambda _: (0, 1), _always,
-          "write to the cache, and flush from there", SCR_DOCS, _BOTH),
+          "write to the cache, and flush from there", SCR_DOCS, tuple(Component)),
     Lever("SCR_COPY_TYPE", "redundancy scheme", _schemes, _cached,
           "encode as cheaply as the durability asked for allows",
-          f"{STUDY}: 211 s saved at 2 nodes", _DURABLE),
+          f"{STUDY}: 211 s saved at 2 nodes", _OUTPUTS + _DURABLE),
     Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded,
-          "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)"),
+          "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)", _OUTPUTS),
     Lever("SCR_FLUSH", "flush", _flush_every, _cached,
-          "flush as often as the durability asked for takes", SCR_DOCS, _BOTH),
+          "flush as often as the durability asked for takes", SCR_DOCS, _FLUSHES + _DURABLE),
     Lever("SCR_FLUSH_TYPE", "flush", lambda _: ("SYNC", "PTHREAD"), _cached,
           "copy with threads", AXL_SOURCE, _FLUSHES),
     Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded,
@@ -200,7 +200,7 @@ LEVERS: tuple[Lever, ...] = (
           "copy with few calls, through the processor's cache",
           f"{STUDY}: 32 MiB to 1.75 GiB changed nothing", _FLUSHES),
     Lever("SCRTUNE_DROP_BEHIND", "flush", _drop_behind, _past_cache,
-          "write into the memory of checkpoints that newer ones have replaced", DROP_BEHIND),
+          "write into the memory of checkpoints that newer ones have replaced", DROP_BEHIND, _OUTPUTS),
 )  # fmt: skip
 """In the order in which they are chosen: whether a lever matters depends on those before it only."""
 

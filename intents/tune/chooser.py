@@ -227,6 +227,6 @@ def risk(view: View, gain: Array) -> Array:
 
     What is no gain is taken back; what is one pays for the way there with the checkpoints to come.
     """
-    excess = view.belief.totals - view.belief.totals[OWN]
+    excess = view.belief.felt - view.belief.felt[OWN]
     lost = np.where(gain > 0, view.remaining * excess, excess + view.back_s[:, None])
     return np.asarray((lost + view.there_s[:, None] > view.left_s).mean(axis=1))

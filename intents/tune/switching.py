@@ -38,7 +38,7 @@ def pending_s(belief: Belief, index: int | None) -> float:
     """Return the expected seconds of the flush that a re-init waits for, or forces."""
     if index is None or not is_cached(belief.candidates[index]):
         return 0.0
-    settings, flush_s = belief.candidates[index], float(belief.flush_s[index])
+    settings = belief.candidates[index]
     if flush_every(settings) > 1:
-        return flush_s
-    return max(0.0, flush_s - belief.shape.between_s) if is_asynchronous(settings) else 0.0
+        return belief.rest_s(index, 0.0)
+    return belief.rest_s(index, belief.shape.between_s) if is_asynchronous(settings) else 0.0

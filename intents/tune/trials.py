@@ -15,6 +15,7 @@ from ..mutability import RunMutability
 from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
+from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
 from ..settings import difference, flush_every, is_asynchronous, is_cached
 from .active_settings import values
@@ -39,6 +40,9 @@ USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _ODD = 1.35
 _QUIET = 6
+
+_OF_OUTPUTS = {lever.name for lever in LEVERS if Component.OUTPUT in lever.components}
+"""Of others a checkpoint without a flush says nothing."""
 
 Look = Callable[[], Situation]
 
@@ -126,8 +130,7 @@ class Trials(TuningState):
             return
         waits_from_s = max(output.start_s, trial.others_until_s)
         waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
-        own_s = float(belief.totals[OWN].mean())
-        expected_s = self.learner.usual_size.share(output.bytes) * (own_s - belief.rework_s(index))
+        expected_s = self.learner.usual_size.share(output.bytes) * float(belief.felt[OWN].mean())
         took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
         lost_s = took_s - output.wait_s + waited_s - expected_s
         trial.has_flushed = True
@@ -168,19 +171,20 @@ class Trials(TuningState):
         if not (self.on and may_try):
             self._quiet += 1
         elif is_due and cost.generation == self.generation:
-            self._decide(belief, cost_s, situation, now)
+            self._decide(belief, cost_s, situation, now, flushed=cost.flushed)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> float:
         """Enter a checkpoint into the budget, and into the log of the trial that its settings came from.
 
-        Returns what one of the usual size costs by it, as one of its flush cycle.
+        Returns what one of the usual size costs by it, as one of its flush cycle: job time, for the expected
+        rework has not passed, and pays for nothing.
         """
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
-        own_s = float(belief.totals[OWN].mean())
+        own_s = float(belief.felt[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
-        cost_s = cost.cost_s + belief.rework_s(OWN) if index is None else belief.charged_s(index, cost)
+        cost_s = cost.cost_s if index is None else belief.charged_s(index, cost)
         is_tuned = settings != self.mutability.feasible(self.baseline)
         if self.budget.left_s > 0:
             self._used_up_at = self._newest
@@ -197,19 +201,21 @@ class Trials(TuningState):
         rework_s = belief.rework_s(index)
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed) + rework_s
         self.log.measured(trial.generation, Breakdown.of(cost, seen_s, rework_s), found, lost_s)
-        passed_s = lost_s - share * (rework_s - belief.rework_s(OWN)) if self.knows_own else 0.0
-        trial.lost_s += passed_s
+        trial.lost_s += lost_s
         if self._trial is None and identity(settings) != identity(self._incumbent):
-            self.tuning_s += passed_s  # it ended after its trial had been reverted
+            self.tuning_s += lost_s  # it ended after its trial had been reverted
         return cost_s
 
-    def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float) -> None:
+    def _decide(
+        self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool
+    ) -> None:
         trial, self._leaving = self._trial, None
         view = self._view(belief, now_is)
         if self.wanted != self.baseline and (why := outgrown(now_is)):
             self._go_back(why, now)
         elif trial is not None:
-            self._judge(trial, view, cost_s, now)
+            if flushed or _OF_OUTPUTS & trial.proposal.changes.keys():
+                self._judge(trial, view, cost_s, now)
         elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
         if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
@@ -276,7 +282,7 @@ class Trials(TuningState):
         kept = verdict(view, index, trial.looks)
         if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
-        is_as_cheap = index == OWN and cost_s <= view.belief.totals[view.incumbent].mean()
+        is_as_cheap = index == OWN and cost_s <= view.belief.felt[view.incumbent].mean()
         if kept is False and is_as_cheap and trial.looks < MOST_LOOKS:
             kept = None  # your own settings, as cheap as what won: another look at them costs nothing
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text

@@ -63,7 +63,7 @@ class TestNextLaunch:
             job.relaunch()
             assert job.trying is not None
             assert "this run began with it" in job.trying.because
-            job.checkpoints(1, slowed_s=4.5)
+            job.checkpoints(1, slowed_s=5.5)
         assert job.words[-1] == "trial"
 
     def test_one_in_which_no_checkpoint_was_measured_is_the_last_with_it(self) -> None:

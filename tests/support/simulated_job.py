@@ -76,7 +76,7 @@ class Job:
         self._in_force: Values = {}
         self._reinit_s = reinit_s
         self.applied_s = 0.0
-        self.checkpoint_bytes = 4 * GIB
+        self.checkpoint_bytes, self.memory_bytes = 4 * GIB, 64 * GIB
         self.slower = 1.0
         self.past_the_cache_s = 0.0
         """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
@@ -102,7 +102,7 @@ class Job:
                 host="n",
                 cpus=tuple(range(16)),
                 processes=uses,
-                memory_available_bytes=64 * GIB,
+                memory_available_bytes=self.memory_bytes,
                 cache_free_bytes=cache_free_bytes,
             )
         )

@@ -77,7 +77,9 @@ class Belief:
         self._rate_names = tuple(priors)
         self._prior_rates = self._rates = np.array([np.log(rates[name]) for name in priors])
         self._take([candidates[i] for i in chosen])
-        self._prior = self._predicted(Parts(*(part[chosen] for part in parts)))
+        parts = Parts(*(part[chosen] for part in parts))
+        self._haste = parts.haste
+        self._prior = self._predicted(parts)
         self.totals: Array
         self.flush_s: Array
         self._rows: Array
@@ -90,7 +92,7 @@ class Belief:
         observed = {index for each in seen if (index := self.index_of(each)) is not None}
         chosen = sorted({*range(self._kept), *observed, *best[:CANDIDATES], *first_with.values()})
         self._take([self.candidates[i] for i in chosen])
-        self._prior = self._prior[chosen]
+        self._prior, self._haste = self._prior[chosen], self._haste[chosen]
         self._believe(self._rows[chosen])
 
     def index(self, settings: Values) -> int | None:
@@ -162,7 +164,7 @@ class Belief:
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
-        wait_s = self._beside * np.maximum(0.0, flush_s - free_s)
+        wait_s = self._beside * np.maximum(0.0, flush_s - free_s) / self._haste
         blocked_s = np.where(self._beside, wait_s, flush_s)
         least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
         least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
@@ -204,9 +206,18 @@ class Belief:
             rework_s=self.rework_s(index),
         )
 
+    @property
+    def felt(self) -> Array:
+        """Seconds that a checkpoint takes from the job, expected rework aside, (candidates, members)."""
+        return np.asarray(self.totals - self._rework_s)
+
     def felt_s(self, index: int) -> float:
         """Return the median of what a checkpoint takes from the job, expected rework aside."""
-        return max(0.0, float(np.median(self.totals[index] - self._rework_s[index])))
+        return max(0.0, float(np.median(self.felt[index])))
+
+    def rest_s(self, index: int, passed_s: float) -> float:
+        """Return how long ranks wait for a flush under the candidate `index` that began `passed_s` ago."""
+        return max(0.0, float(self.flush_s[index]) - passed_s) / float(np.median(self._haste[index]))
 
     def may_be_less_s(self, index: int) -> float:
         """Return how much less than its mean the candidate `index` may cost, but for a probability of 0.1."""
@@ -217,13 +228,13 @@ class Belief:
         return float(self._rework_s[index].mean())
 
     def charged_s(self, index: int, cost: CheckpointCost) -> float:
-        """Return the cost of a checkpoint as one of its flush cycle, expected rework included.
+        """Return the cost of a checkpoint as one of its flush cycle, expected rework aside.
 
         Of a slowdown as much as is likely: an estimate may be wrong by more than a checkpoint costs.
         """
         slowdown_s = self._likely_slowdown_s(index, cost)
         blocking_s = cost.blocking_s - self.beyond_mean_s(index, flushed=cost.flushed)
-        return blocking_s + max(slowdown_s, -cost.blocking_s / 2) + self.rework_s(index)
+        return blocking_s + max(slowdown_s, -cost.blocking_s / 2)
 
     def _likely_slowdown_s(self, index: int, cost: CheckpointCost) -> float:
         seconds, error_s = cost.slowdown_s, cost.slowdown_error_s

@@ -1,7 +1,7 @@
 """What is learnt of a job: its checkpoints so far, and the belief that follows from them."""
 
 from collections import Counter
-from math import log
+from math import hypot, log
 from statistics import median
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
-_PAGE_CACHE_SHARE = 0.05
+_PAGE_CACHE_SHARE, _PAGE_CACHE_DOUBT = 0.1, 0.25
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
@@ -224,30 +224,34 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     probed = _probed(now.probe) if now.probe else {}
     device = _device(now)
     priors["synced_bytes_per_s"] = device
-    if _outgrows_page_cache(now):
-        priors["cache_bytes_per_s"] = device
-        probed.pop("cache_bytes_per_s", None)
     for name, rate in probed.items():
         if rate > 0:
             priors[name] = priors[name].given(rate, _PROBED_SPREAD)
+    priors["cache_bytes_per_s"] = _past_page_cache(now, priors["cache_bytes_per_s"], device)
     return priors
+
+
+def _past_page_cache(now: Situation, memory: Prior, device: Prior) -> Prior:
+    """Return the rate of a checkpoint of which the page cache takes a part at the rate of `memory`.
+
+    Linux makes writers wait from 10 to 20 % of the available memory on (vm.dirty_background_ratio, _ratio),
+    less what is not written back yet; a probe of some MiB does not see that.
+    """
+    if now.node is None or not now.caches_on_device or now.node.memory_available_bytes <= 0:
+        return memory
+    share = _PAGE_CACHE_SHARE * now.node.memory_available_bytes / max(1, now.node_bytes())
+    if share >= 1:
+        return memory
+    slow = (1 - share) / device.median
+    rate = 1 / (share / memory.median + slow)
+    doubt = _PAGE_CACHE_DOUBT * log(memory.median / device.median)
+    return Prior(rate, hypot(max(memory.spread, device.spread * slow * rate), doubt))
 
 
 def _device(now: Situation) -> Prior:
     """Return the prior of the cache's device: a probe of it had little to sync."""
     prior, rate = PRIORS["synced_bytes_per_s"], now.probe.cache_sync_bytes_per_s if now.probe else 0.0
     return prior.given(rate, _SYNCED_SPREAD) if rate > 0 else prior
-
-
-def _outgrows_page_cache(now: Situation) -> bool:
-    """Return whether a node's checkpoint is more than what a device takes in at the rate of memory.
-
-    Linux makes writers wait from 20 % of the available memory on (vm.dirty_ratio), less what is not written
-    back yet. A probe of some MiB does not see that.
-    """
-    if now.node is None or not now.caches_on_device:
-        return False
-    return now.node_bytes() > _PAGE_CACHE_SHARE * now.node.memory_available_bytes > 0
 
 
 def _probed(probe: StorageProbed) -> dict[str, float]:

@@ -158,6 +158,8 @@ class Parts(NamedTuple):
     flush_s: Array
     wait_s: Array
     slowdown_s: Array
+    haste: Array
+    """How much faster a flush is while the ranks wait for it: threads at nice 19 have their cores then."""
 
 
 def draw_rates(
@@ -213,6 +215,7 @@ def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
         * np.minimum(alone_s, every * shape.between_s)
         * _slowed_share(busy - idle, is_bound, shape, rates)
         * np.where(is_nice, rates["yielded"], 1.0),
+        haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
     )
 
 
@@ -247,10 +250,10 @@ def column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array
 def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
     """Return the seconds that a flush may take until an output waits for it.
 
-    For its place in a cache of `held` places, or because the next flush, `every` checkpoints later, has to
-    wait for its turn.
+    In a cache of one place the next output needs that. Of several those of datasets that are not being
+    flushed are given up first (scr.c:1509), so that only the next flush, `every` checkpoints later, waits.
     """
-    return np.minimum(every * (between_s + write_s), held * between_s + (held - 1) * write_s)
+    return np.where(held > 1, every * (between_s + write_s), between_s)
 
 
 def _direct(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:

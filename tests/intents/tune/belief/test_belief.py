@@ -265,16 +265,33 @@ def test_what_a_failure_would_destroy_is_part_of_the_cost() -> None:
     assert destroyed_s[1] == pytest.approx(destroyed_s[0] + dearer_s)
 
 
-def test_it_is_part_of_what_a_checkpoint_is_charged_too() -> None:
-    """Else all that runs under other settings would seem to save the rework of the user's own."""
+def test_it_is_no_part_of_what_a_checkpoint_is_charged() -> None:
+    """It has not passed: what a change saves of it pays for no trial."""
     often = Shape(**{**msgspec.structs.asdict(SHAPE), "nodes": 1000, "between_s": 600.0})
     made = Belief([{**OWN, "SCR_FLUSH": 10}], often)
-    took_s = float((made.totals[0] - made.rework_s(0)).mean())
+    took_s = float(made.felt[0].mean())
     seen_s = took_s + made.beyond_mean_s(0, flushed=True)
     seen = CheckpointCost(dataset=1, generation=0, time_s=0.0, blocking_s=seen_s, flushed=True)
     assert made.rework_s(0) == pytest.approx(1000 * NODE_FAILURES_PER_S * 600 * 4.5 * 600)
-    assert made.charged_s(0, seen) == pytest.approx(float(made.totals[0].mean()))
+    assert made.charged_s(0, seen) == pytest.approx(took_s)
+    assert made.totals[0].mean() == pytest.approx(took_s + made.rework_s(0))
     assert f"expected rework {made.rework_s(0):.3f}" in made.breakdown(0).text
+
+
+def test_ranks_that_wait_let_a_flush_at_nice_19_have_their_cores() -> None:
+    """What is left of it when the next output begins passes at the rate of an idle node."""
+    few = {"cores": 4, "mask_cores": 4, "used_cores": 1.0, "between_s": 1e4}
+    busy = Shape(**{**msgspec.structs.asdict(SHAPE), **few})
+    own = {**OWN, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1}
+    fast = PRIORS | dict.fromkeys(("prefix_bytes_per_s", "shared_bytes_per_s"), Prior(1e15, 0.1))
+    waits_s, lasts_s = [], []
+    for nice in (0, 19):
+        made = Belief([{**own, "SCRTUNE_FLUSH_NICE": nice}], busy, fast)
+        lasts_s.append(float(made.flush_s[0]))
+        waits_s.append(made.rest_s(0, 0.5 * lasts_s[-1]) / lasts_s[-1])
+    assert waits_s[0] == pytest.approx(0.5)
+    assert lasts_s[1] > 1.5 * lasts_s[0]
+    assert waits_s[1] < 0.4
 
 
 def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> None:

@@ -47,6 +47,20 @@ class TestMadeAnew:
             believed[rate] = exp(log_rate)
         assert believed[8 * GIB] > 10 * believed[GIB / 8]
 
+    def test_of_a_large_checkpoint_the_page_cache_takes_a_part_at_the_rate_of_memory(self) -> None:
+        """What was written so far is a small part of the memory, or nearly half of it, or all."""
+        believed = []
+        for memory_bytes in (4096, 16, 4):
+            job = Job({}, cache="/local/scr")
+            job.memory_bytes = memory_bytes * GIB
+            job.look_at_node()
+            rates = {"cache_write_bytes_per_s": 4.0 * GIB, "cache_sync_bytes_per_s": GIB / 2}
+            job.tell(StorageProbed(host="n", **rates))
+            job.checkpoints(1)
+            log_rate, _ = belief_of(job).learnt_rates()["cache_bytes_per_s"]
+            believed.append(exp(log_rate) / GIB)
+        assert believed[0] > 1.3 * believed[1] > 1.5 * believed[2]
+
     def test_with_values_that_became_possible(self) -> None:
         job = Job({})
         job.checkpoints(1)
