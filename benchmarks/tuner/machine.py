@@ -167,7 +167,7 @@ class Machine:
         return self.now - began_s
 
     def _make_room(self, known: Parts, made: Checkpoint) -> float:
-        """SCR deletes a dataset before it begins one more than fit; what is being flushed last (scr.c:1509)."""
+        """SCR makes room for one more dataset; what is being flushed goes last (scr.c:1509)."""
         began_s = self.now
         if known.cached:
             if len(self._under_way) >= known.size:  # else one that is not being flushed is given up

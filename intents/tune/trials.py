@@ -206,9 +206,7 @@ class Trials(TuningState):
             self.tuning_s += lost_s  # it ended after its trial had been reverted
         return cost_s
 
-    def _decide(
-        self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool
-    ) -> None:
+    def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool) -> None:
         trial, self._leaving = self._trial, None
         view = self._view(belief, now_is)
         if self.wanted != self.baseline and (why := outgrown(now_is)):
