@@ -8,7 +8,6 @@ user's own settings are measured again while the belief is in doubt about them.
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from math import isfinite
 from typing import NamedTuple
 
 import msgspec
@@ -84,12 +83,11 @@ def p_worse(view: View) -> Array:
 def is_blind_bet(view: View, index: int) -> bool:
     """Return whether a candidate is worse more probably than its gain is worth, before a flush was measured.
 
-    By the square of the share that is saved if it is a gain: what may save half may be worse with 0.25. Less
-    where no budget limits what it loses: at the next launch, and as a recommendation.
+    By the square of the share that is saved if it is a gain, and 0.12 at most: the next flush will tell.
     """
     gain = view.belief.totals[view.incumbent] - view.belief.totals
-    most = max(_NO_RISK, _share(view, gain)[index] ** 2)
-    return bool(p_worse(view)[index] > (most if isfinite(view.left_s) else min(most, _MOST_BLIND)))
+    most = np.clip(_share(view, gain)[index] ** 2, _NO_RISK, _MOST_BLIND)
+    return bool(p_worse(view)[index] > most)
 
 
 def is_surely_worse(view: View) -> bool:
