@@ -54,7 +54,7 @@ class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
 class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     """What tuning made of a job's time so far, and what to run the next job with.
 
-    `saved_s` are seconds of all checkpoints against the user's own settings, expected rework included;
+    `saved_s` are seconds of all checkpoints against the user's own settings, expected rework aside;
     `applied_s` went into applying settings, `reverted_s` into trials that were taken back. `interval` is the
     checkpoint interval if scrtune chose it (``--interval auto``), whose savings are not among these.
     `for_good` are the settings found, `is_tried` unless they are only proposed; without any `why_nothing`

@@ -150,6 +150,5 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         found, saved = [change.gain for change in changes if change.gain is not None], ""
         if found:
             total_s = sum(each.total_s for each in found)
-            saved = f"{total_s:,.1f} s saved so far, expected rework included,"
-            saved += " against the user's own settings"
+            saved = f"{total_s:,.1f} s saved so far against the user's own settings"
         yield ("Changes kept", f"{kept} of {len(changes)}", saved)

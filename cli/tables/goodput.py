@@ -35,7 +35,7 @@ _SHOWN_STEPS = 3
 _GAINS_NOTE = (
     "Before: believed cost of a checkpoint (blocking + slowdown + expected rework) under the settings before"
     " the change; saves: what the change takes off it, with its 90 % interval; losses are negative. So far:"
-    " of all checkpoints under the change, expected rework included, against your own settings; these add up."
+    " of all checkpoints under the change, expected rework aside, against your own settings; these add up."
     " What trials cost that were taken back, and the time to apply settings, is in the bucket tuning."
 )
 

@@ -55,7 +55,7 @@ def savings(status: StatusView) -> list[str]:
     saved_s = view.saved_s - view.applied_s
     net = f"saved about {seconds_text(saved_s)}" if saved_s > 0 else f"lost about {seconds_text(-saved_s)}"
     return [
-        f"{net} at checkpoints, expected rework included, against your own settings; {spent}",
+        f"{net} at checkpoints, against your own settings; {spent}",
         f"for good, in the job script: {export}",
     ]
 

@@ -21,7 +21,7 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     """The seconds that a change saves (costs are negative); `low_s` and `high_s` are the 90 % interval.
 
     `saved_s` is for one checkpoint, `before_s` what one cost under the settings before. `total_s` is what the
-    `checkpoints` under the change saved so far against the user's own settings, expected rework included.
+    `checkpoints` under the change saved so far against the user's own settings, expected rework aside.
     """
 
     checkpoints: int

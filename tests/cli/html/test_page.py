@@ -338,7 +338,7 @@ def test_changes_together_saved_what_each_did() -> None:
     assert together([]) == (0, 0)
     assert together([view_of(CHANGES[0]), view_of(CHANGES[0]), view_of(back)]) == (32, 4)
     both = page(reported(checkpointed()), (CHANGES[0], back), version="0")
-    assert "14.0 s saved so far, expected rework included, against the user's own settings" in unescape(both)
+    assert "14.0 s saved so far against the user's own settings" in unescape(both)
 
 
 def test_figures_are_well_formed_and_in_the_colours_of_the_page(text: str) -> None:

@@ -17,7 +17,7 @@ from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.decisions import Decision, Verdict
 
-AGAINST = "at checkpoints, expected rework included, against your own settings"
+AGAINST = "at checkpoints, against your own settings"
 ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 
