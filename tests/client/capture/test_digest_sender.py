@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -107,14 +108,19 @@ def digests(endpoint: str) -> Iterator[DigestSender]:
 @contextlib.contextmanager
 def forwarding(log_prefix: Path, endpoint: str, tiers: dict[str, str]) -> Iterator[None]:
     """A forwarder beside the block, ended after it."""
-    stopped = threading.Event()
-    thread = threading.Thread(target=lambda: forward(log_prefix, endpoint, stopped.wait, tiers=tiers))
+    stopped, stop = os.pipe()
+
+    def ended(seconds: float, *fds: int) -> bool:
+        return stopped in select.select([stopped, *fds], [], [], seconds)[0]
+
+    thread = threading.Thread(target=lambda: forward(log_prefix, endpoint, ended, tiers=tiers))
     thread.start()
     try:
         yield
     finally:
-        stopped.set()
+        os.close(stop)
         thread.join()
+        os.close(stopped)
 
 
 def append(path: Path, content: bytes) -> None:
