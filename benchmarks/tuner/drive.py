@@ -57,6 +57,8 @@ class Probed:
     xor: float
     device: float
     """Of the cache's device, where the cache is not in memory: what is synced shows it; else 0."""
+    link: float
+    """Of the network's link, of which an encode gets 0.4 to all."""
     init_s: float
     """What SCR_Init took: a re-init takes half as long to twice as long."""
 
@@ -123,8 +125,9 @@ def _probe(job: Job, rng: random.Random) -> Probed:
     hidden = 3.0 if is_hidden else 1.0
     rates = (hidden * job.cache_write, job.cache_read, GIB * rng.uniform(6, 20), job.xor_rate)
     found = [rate * exp(rng.gauss(0, 0.25)) for rate in rates]
+    device = is_hidden * job.cache_write * exp(rng.gauss(0, 0.5))
     init_s = job.reinit_s * 2 ** rng.uniform(-1, 1)
-    return Probed(*found, device=is_hidden * job.cache_write * exp(rng.gauss(0, 0.5)), init_s=init_s)
+    return Probed(*found, device=device, link=job.network / rng.uniform(0.4, 1.0), init_s=init_s)
 
 
 def _user(truth: Truth, start: str, rng: random.Random) -> Settings:
@@ -305,7 +308,7 @@ def _probed(found: Probed, now: float) -> list[Event]:
             host="n0",
             cache_write_bytes_per_s=found.cache_write,
             cache_read_bytes_per_s=found.cache_read,
-            **_synced(found, event),
+            **_known(event, cache_sync_bytes_per_s=found.device, link_bytes_per_s=found.link),
             memory_bytes_per_s=found.memory,
             xor_bytes_per_s=found.xor,
             bytes=32 * MIB,
@@ -315,10 +318,9 @@ def _probed(found: Probed, now: float) -> list[Event]:
     ]
 
 
-def _synced(found: Probed, event: type[msgspec.Struct]) -> dict[str, float]:
-    """What the probe finds of the device; nothing where the tuner is one from before it was probed."""
-    is_known = "cache_sync_bytes_per_s" in event.__struct_fields__
-    return {"cache_sync_bytes_per_s": found.device} if is_known else {}
+def _known(event: type[msgspec.Struct], **rates: float) -> dict[str, float]:
+    """Return the `rates` that an event has; fewer where the tuner is one from before some were probed."""
+    return {name: rate for name, rate in rates.items() if name in event.__struct_fields__}
 
 
 def _init(job: Job, found: Probed) -> dict[str, float]:

@@ -196,7 +196,8 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     is_new = ~np.isin(cached, cached[list(+view.seen)])
-    most_lost_s = np.quantile(-gain, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
+    lost_s = view.belief.felt - view.belief.felt[view.incumbent]
+    most_lost_s = np.quantile(lost_s, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
     may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
     return np.asarray(is_new & may_be & (most_lost_s < view.earned_s))
 

@@ -160,14 +160,14 @@ class Trials(TuningState):
         if settings is None:
             return
         situation = look()
-        is_settled = self._trial is None and self._quiet >= _QUIET
+        is_settled = self._trial is None and self._quiet >= _QUIET and self.budget.left_s > 0
         keep = [self._incumbent, self.settings]
         is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
         belief = self.belief
         if belief is None:
             return
         cost_s = self._charge(belief, cost, settings)
-        is_due = is_new or outgrown(situation)
+        is_due = is_new or outgrown(situation) or self.budget.left_s <= 0
         if not (self.on and may_try):
             self._quiet += 1
         elif is_due and cost.generation == self.generation:

@@ -41,7 +41,7 @@ from .observations import Identity, ObservedCheckpoint, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
 CANDIDATES = 60
-_BY_VALUE, _BY_CANDIDATE, _BY_SCHEME, _BY_FLUSH, _BY_SLOWDOWN = 0.045, 0.05, 0.4, 0.15, 0.3
+_BY_VALUE, _BY_CANDIDATE, _BY_SCHEME, _BY_FLUSH, _BY_SLOWDOWN = 0.045, 0.05, 0.25, 0.15, 0.3
 """SDs of log factors that no model explains."""
 _DIGITS = 9
 _SEED = 1

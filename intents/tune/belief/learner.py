@@ -29,6 +29,7 @@ _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
 _SYNCED_SPREAD = 0.6
+_LINK_SPREAD = 0.4
 _PAGE_CACHE_SHARE, _PAGE_CACHE_DOUBT = 0.1, 0.25
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
@@ -215,19 +216,16 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)
-    if now.recalled is not None:
-        for name, (mean, spread) in now.recalled.rates.items():
-            if name in priors:
-                own = priors[name]
-                wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
-                priors[name] = Prior.of_log(mean, min(own.spread, wide))
     probed = _probed(now.probe) if now.probe else {}
     device = _device(now)
     priors["synced_bytes_per_s"] = device
-    for name, rate in probed.items():
-        if rate > 0:
-            priors[name] = priors[name].given(rate, _PROBED_SPREAD)
+    for name, found in probed.items():
+        priors[name] = priors[name].given(found.median, found.spread)
     priors["cache_bytes_per_s"] = _past_page_cache(now, priors["cache_bytes_per_s"], device)
+    for name, (mean, spread) in now.recalled.rates.items() if now.recalled else ():
+        # of whole checkpoints: a probe adds nothing where that is the surer one
+        if name in priors and (wide := hypot(spread, _RECALLED_SPREAD)) < priors[name].spread:
+            priors[name] = Prior.of_log(mean, wide)
     return priors
 
 
@@ -254,10 +252,14 @@ def _device(now: Situation) -> Prior:
     return prior.given(rate, _SYNCED_SPREAD) if rate > 0 else prior
 
 
-def _probed(probe: StorageProbed) -> dict[str, float]:
+def _probed(probe: StorageProbed) -> dict[str, Prior]:
     """Return the rates that `probe` found; an encode does what it measured, and more."""
-    return {
-        "cache_bytes_per_s": probe.cache_write_bytes_per_s,
-        "encode_read_bytes_per_s": _OF_AN_ENCODE * probe.cache_read_bytes_per_s,
-        "encode_xor_bytes_per_s": _OF_AN_ENCODE * probe.writers * probe.xor_bytes_per_s,
+    found = {
+        "cache_bytes_per_s": Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD),
+        "encode_read_bytes_per_s": Prior(_OF_AN_ENCODE * probe.cache_read_bytes_per_s, _PROBED_SPREAD),
+        "encode_xor_bytes_per_s": Prior(
+            _OF_AN_ENCODE * probe.writers * probe.xor_bytes_per_s, _PROBED_SPREAD
+        ),
+        "encode_send_bytes_per_s": Prior(_OF_AN_ENCODE * probe.link_bytes_per_s, _LINK_SPREAD),
     }
+    return {name: each for name, each in found.items() if each.median > 0}

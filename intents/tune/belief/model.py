@@ -39,8 +39,8 @@ _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
-_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "RS": 2.0}
-"""Of the data, by scheme; XOR sends a part of them to each of the others."""
+_SENT = {"SINGLE": 0.0, "RS": 2.0}
+"""Times that the data are sent, by scheme; else once: XOR passes N - 1 parts of 1/(N - 1) (redset_xor.c)."""
 LOWEST = 1e-6
 _AT_ONCE = 20
 """Candidates, whose arrays have 30 KiB: they stay in the processor's cache, and on the daemon's heap."""
@@ -78,8 +78,8 @@ PRIORS: dict[str, Prior] = {
     "call_s": Prior(8e-6, 0.7),
     "cache_misses": Prior(0.08, 1.0),
     "encode_read_bytes_per_s": Prior(3 * GIB, 0.8),
-    "encode_send_bytes_per_s": Prior(1.5 * GIB, 1.2),
-    "encode_xor_bytes_per_s": Prior(3 * GIB, 0.8),
+    "encode_send_bytes_per_s": Prior(3 * GIB, 1.1),
+    "encode_xor_bytes_per_s": Prior(8 * GIB, 0.8),
     "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.4, 0.7),
@@ -295,21 +295,21 @@ def _yielding(threads: Array, idle: Array, alone_s: Array, shape: Shape, rates: 
 def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
     members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1 / (n - 1)) for scheme, n in zip(schemes, members, strict=True)])[
-        :, None
-    ]
+    sent = np.array([_SENT.get(scheme, 1.0) for scheme in schemes])[:, None]
     stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
         :, None
     ]
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
     messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
-    # what the application writes no faster than the device takes it in is there already
-    synced_s = np.maximum(0.0, stored / rates["synced_bytes_per_s"] - 1 / rates["cache_bytes_per_s"])
+    written_s = stored / rates["cache_bytes_per_s"]  # of which the application wrote one part
+    # what is written no faster than the device takes it in is there already
+    synced_s = np.maximum(0.0, stored / rates["synced_bytes_per_s"] - written_s)
     a_byte_s = (
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
         + is_xor / rates["encode_xor_bytes_per_s"]
+        + is_coded * (written_s - 1 / rates["cache_bytes_per_s"])
         + shape.on_device * is_coded * synced_s
     )
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])

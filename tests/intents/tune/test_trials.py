@@ -103,6 +103,15 @@ def test_a_trial_of_another_flush_has_no_verdict_before_one_was_seen() -> None:
     assert set(ended) == {0}
 
 
+@pytest.mark.parametrize("more", range(4))
+def test_a_budget_that_is_used_up_is_seen_at_once_however_long_all_was_quiet(more: int) -> None:
+    """A settled belief is updated at each fourth checkpoint only."""
+    job = Job(CACHED).settled().checkpoints(more)
+    assert job.in_force["SCR_FLUSH_ASYNC"] == 1
+    job.checkpoints(3, slowed_s=40.0)
+    assert job.words[-1] == Verdict.BASELINE
+
+
 @pytest.mark.parametrize("share", [1, 0.25])
 def test_a_small_output_is_not_blamed_for_the_rework_that_its_settings_share_with_the_users_own(
     share: float,

@@ -1,12 +1,13 @@
 """What the belief about a job is made from, and when it is made anew."""
 
-from math import exp
+from math import exp, log
 
 import numpy as np
 import pytest
 
-from scrtune.intents.events import StorageProbed, Values
+from scrtune.intents.events import KnowledgeRecalled, StorageProbed, Values
 from scrtune.intents.tune.belief.belief import Belief
+from scrtune.intents.tune.knowledge import Knowledge
 
 from ....support.simulated_job import CACHED, GIB, Job
 
@@ -19,6 +20,12 @@ def belief_of(job: Job) -> Belief:
     belief = job.pipeline.tuner.belief
     assert belief is not None
     return belief
+
+
+def believed_rate(job: Job, name: str) -> float:
+    """Return the median of a rate in GiB/s."""
+    log_rate, _ = belief_of(job).learnt_rates()[name]
+    return exp(log_rate) / GIB
 
 
 def test_a_long_flush_is_no_computation_before_the_first_checkpoint() -> None:
@@ -43,8 +50,7 @@ class TestMadeAnew:
             job.checkpoints(1)
             job.tell(StorageProbed(host="n", cache_write_bytes_per_s=rate))
             job.checkpoints(1)
-            log_rate, _ = belief_of(job).learnt_rates()["cache_bytes_per_s"]
-            believed[rate] = exp(log_rate)
+            believed[rate] = believed_rate(job, "cache_bytes_per_s")
         assert believed[8 * GIB] > 10 * believed[GIB / 8]
 
     def test_of_a_large_checkpoint_the_page_cache_takes_a_part_at_the_rate_of_memory(self) -> None:
@@ -57,9 +63,29 @@ class TestMadeAnew:
             rates = {"cache_write_bytes_per_s": 4.0 * GIB, "cache_sync_bytes_per_s": GIB / 2}
             job.tell(StorageProbed(host="n", **rates))
             job.checkpoints(1)
-            log_rate, _ = belief_of(job).learnt_rates()["cache_bytes_per_s"]
-            believed.append(exp(log_rate) / GIB)
+            believed.append(believed_rate(job, "cache_bytes_per_s"))
         assert believed[0] > 1.3 * believed[1] > 1.5 * believed[2]
+
+    @pytest.mark.parametrize(("link", "sent"), [(1.0, 0.7), (40.0, 28.0)])
+    def test_an_encode_sends_at_seven_tenths_of_the_networks_link(self, link: float, sent: float) -> None:
+        job = Job({}, nodes=4)
+        job.tell(StorageProbed(host="n", link_bytes_per_s=link * GIB))
+        job.checkpoints(1)
+        assert believed_rate(job, "encode_send_bytes_per_s") == pytest.approx(sent, rel=0.4)
+
+    @pytest.mark.parametrize(("spread", "believed"), [(0.1, 1.0), (0.6, 8.0)])
+    def test_of_a_rate_of_earlier_jobs_and_the_probe_the_surer_one_counts(
+        self, spread: float, believed: float
+    ) -> None:
+        """That of earlier jobs is of whole checkpoints: no page cache is to be taken off it."""
+        job = Job({}, cache="/local/scr")
+        job.memory_bytes = 16 * GIB if spread < 0.5 else 4096 * GIB
+        job.look_at_node()
+        rates = {"cache_bytes_per_s": (log(GIB), spread)}
+        job.tell(KnowledgeRecalled(knowledge=Knowledge(jobs=1, checkpoints=20, rates=rates)))
+        job.tell(StorageProbed(host="n", cache_write_bytes_per_s=8.0 * GIB, cache_sync_bytes_per_s=GIB / 8))
+        job.checkpoints(1)
+        assert believed_rate(job, "cache_bytes_per_s") == pytest.approx(believed, rel=0.2)
 
     def test_with_values_that_became_possible(self) -> None:
         job = Job({})

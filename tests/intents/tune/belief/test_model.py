@@ -94,10 +94,18 @@ class TestFormulas:
 
     @pytest.mark.parametrize(
         ("scheme", "seconds"),
-        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 3 / 2 + 8 / 8)],
+        [
+            ("SINGLE", 0.0),
+            ("PARTNER", 8 / 4 + 8 / 2 + 8 / 16),
+            ("XOR", 8 / 4 + 8 / 2 + 8 / 8 + 8 / 3 / 16),
+            ("RS", 8 / 4 + 2 * 8 / 2 + 8 / 8 + 8 / 16),
+        ],
     )
-    def test_an_encode_reads_and_sends_what_the_scheme_takes(self, scheme: str, seconds: float) -> None:
+    def test_an_encode_reads_sends_and_writes_what_the_scheme_takes(
+        self, scheme: str, seconds: float
+    ) -> None:
         rates = {
+            "cache_bytes_per_s": 16.0,
             "encode_read_bytes_per_s": 4.0,
             "encode_send_bytes_per_s": 2.0,
             "encode_xor_bytes_per_s": 8.0,
@@ -112,11 +120,11 @@ class TestFormulas:
     def test_an_encode_forces_the_data_and_what_it_adds_to_the_device_of_the_cache(
         self, scheme: str, forced: float
     ) -> None:
-        """Less what it took in while the application wrote, at a rate of 4 GiB/s."""
+        """Less what it took in while all that was written, at a rate of 4 GiB/s."""
         settings, on_device = {**CACHED, "SCR_COPY_TYPE": scheme}, replaced(on_device=True)
         rates = {"cache_bytes_per_s": 4.0 * GIB, "synced_bytes_per_s": GIB / 2}
         more_s = parts(settings, on_device, **rates).encode_s - parts(settings, **rates).encode_s
-        assert more_s == pytest.approx(forced * 2 - 8 / 4 if forced else 0.0, abs=1e-9)
+        assert more_s == pytest.approx(forced * 2 - forced / 4, abs=1e-9)
         rates["synced_bytes_per_s"] = 8.0 * GIB  # a write that waits for the device leaves it nothing
         assert parts(settings, on_device, **rates).encode_s == pytest.approx(
             parts(settings, **rates).encode_s
