@@ -21,7 +21,7 @@ from scrtune.goodput.events import OutputCompleted, StepCompleted
 from ..conftest import until
 from ..support.phased_job import PhasedJob
 
-OUTPUTS = 200
+FIRST, OUTPUTS, LAST = 5, 200, 50
 NOW_S = 1.79e9
 
 
@@ -35,7 +35,7 @@ def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PhasedJob]:
             own = {name: found[name] for name in ("LD_LIBRARY_PATH", "SCR_CNTL_BASE", "SCR_ROOT", "USER")}
         job = PhasedJob(
             tmp_path,
-            *(5, OUTPUTS, 5),
+            *(FIRST, OUTPUTS, LAST),
             options=("--trace", "off", "--mode", "observe"),
             SCRTUNE_ENGINE=request.param,
             SCR_PREFIX=memory,
@@ -61,17 +61,17 @@ def test_outputs_do_not_wait_for_a_stopped_daemon_and_all_of_them_are_told_after
         assert daemon.status() == psutil.STATUS_STOPPED
     finally:
         os.kill(daemon.pid, signal.SIGCONT)
-    until(lambda: len(told(job)) == OUTPUTS + 5)
+    until(lambda: len(told(job)) == FIRST + OUTPUTS)
     last = job.phase(2)
     job.end()
-    assert [*first.valid, *stopped.valid, *last.valid] == [*range(1, OUTPUTS + 11)]
+    assert [*first.valid, *stopped.valid, *last.valid] == [*range(1, FIRST + OUTPUTS + LAST + 1)]
     # whoever waits gives up the processor: once an output would be 200 times more
     usual = 0
     if job.engine == "libscr":  # SCR itself waits, for its own files: about 60 times an output, more or less
         usual = OUTPUTS * last.slept // len(last.valid) + 4 * OUTPUTS // 5
     assert stopped.slept < usual + OUTPUTS // 10
     job.assert_kept(*stopped.valid)
-    assert told(job) == [*range(1, OUTPUTS + 11)]
+    assert told(job) == [*range(1, FIRST + OUTPUTS + LAST + 1)]
 
 
 MESSAGES, STEPS_IN_EACH = 100, 500  # some seconds of work
