@@ -14,7 +14,7 @@ threads (a write holds no lock of Python's): their rates are added up.
   to load numpy takes three times as long as all of this, and its rate is the same within a fifth.
 
 Of the network the fastest link is read, as Linux has it: a port of InfiniBand, Omni-Path or RoCE, or an
-Ethernet device that is no virtual one. Where none says its rate, or all is within one node, it is not known.
+Ethernet device that is no virtual one. Where none says its rate it is not known.
 """
 
 import _thread

@@ -302,14 +302,13 @@ def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
     is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
     is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
     messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
-    written_s = stored / rates["cache_bytes_per_s"]  # of which the application wrote one part
     # what is written no faster than the device takes it in is there already
-    synced_s = np.maximum(0.0, stored / rates["synced_bytes_per_s"] - written_s)
+    synced_s = np.maximum(0.0, stored * (1 / rates["synced_bytes_per_s"] - 1 / rates["cache_bytes_per_s"]))
     a_byte_s = (
         is_coded / rates["encode_read_bytes_per_s"]
         + sent / rates["encode_send_bytes_per_s"]
         + is_xor / rates["encode_xor_bytes_per_s"]
-        + is_coded * (written_s - 1 / rates["cache_bytes_per_s"])
+        + (stored - 1) / rates["cache_bytes_per_s"]
         + shape.on_device * is_coded * synced_s
     )
     return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
