@@ -149,8 +149,10 @@ def rebuild_set(scheme: str, member: Member, lost: frozenset[int]) -> None:
             files.create()
         if me in lost or not lost:
             redundancy.create()
-        if scheme == "XOR":
-            _xor(member, files, redundancy, next(iter(lost), None))
+        if scheme == "XOR" and lost:
+            _rebuild_xor(member, files, redundancy, *lost)
+        elif scheme == "XOR":
+            _encode_xor(member, files, redundancy)
         else:
             _shift(member, -1, redundancy, files, receivers=lost)
             _shift(member, 1, files, redundancy, receivers=lost or range(members))
@@ -158,25 +160,43 @@ def rebuild_set(scheme: str, member: Member, lost: frozenset[int]) -> None:
         raise error
 
 
-def _xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int | None) -> None:
-    """Write the XOR of all pieces but one: the parity to encode (`lost` None), a lost segment to rebuild."""
+def _encode_xor(member: Member, files: LogicalFile, parity: LogicalFile) -> None:
+    """Write this member's parity: all parities of the set are made together, a chunk of each at a time."""
     me, members = member.comm.rank, member.comm.size
-    segment = segment_bytes(member.sizes)
-    chunk = max(_WORD_BYTES, member.chunk_bytes // _WORD_BYTES * _WORD_BYTES)
-    mine = np.zeros(min(chunk, segment), np.uint8)
-    total = np.zeros_like(mine)
+    segment, chunk = segment_bytes(member.sizes), _chunk_bytes(member)
+    pieces = np.zeros(members * min(chunk, segment), np.uint8)
+    total = np.zeros(min(chunk, segment), np.uint8)
+    for start in range(0, segment, chunk):
+        count = min(chunk, segment - start)
+        of_owner = pieces[: members * count].reshape(members, count)
+        for owner in range(members):
+            if owner != me:
+                files.read(segment_offset(me, owner, members, segment) + start, of_owner[owner])
+        of_owner[me] = 0
+        sums = total[:count]
+        member.comm.Reduce_scatter_block(of_owner.view(np.uint64), sums.view(np.uint64), op=MPI.BXOR)
+        parity.write(start, sums)
+
+
+def _rebuild_xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int) -> None:
+    """Write segments and parity of the member `lost`: each is the XOR of what the others have of it."""
+    me, members = member.comm.rank, member.comm.size
+    segment, chunk = segment_bytes(member.sizes), _chunk_bytes(member)
+    mine, total = np.zeros((2, min(chunk, segment)), np.uint8)
     for owner in range(members):
-        missing = owner if lost is None else lost
         file, base = (parity, 0) if me == owner else (files, segment_offset(me, owner, members, segment))
         for start in range(0, segment, chunk):
-            count = min(chunk, segment - start)
-            mine[:count] = 0
-            if me != missing:
-                file.read(base + start, mine[:count])
-            target = total[:count].view(np.uint64) if me == missing else None
-            member.comm.Reduce(mine[:count].view(np.uint64), target, op=MPI.BXOR, root=missing)
-            if me == missing:
-                file.write(base + start, total[:count])
+            piece, sums = mine[: segment - start], total[: segment - start]
+            if me != lost:
+                file.read(base + start, piece)
+            target = sums.view(np.uint64) if me == lost else None
+            member.comm.Reduce(piece.view(np.uint64), target, op=MPI.BXOR, root=lost)
+            if me == lost:
+                file.write(base + start, sums)
+
+
+def _chunk_bytes(member: Member) -> int:
+    return max(_WORD_BYTES, member.chunk_bytes // _WORD_BYTES * _WORD_BYTES)
 
 
 def _shift(

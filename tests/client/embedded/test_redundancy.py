@@ -63,6 +63,10 @@ class ThreadComm:
             total[:] = np.bitwise_xor.reduce(list(self.members.pieces.values()))
         self.members.barrier.wait(GIVE_UP_S)
 
+    def Reduce_scatter_block(self, mine: Bytes, total: Bytes, op: MPI.Op) -> None:  # noqa: N802
+        for root, piece in enumerate(mine):
+            self.Reduce(piece, total if root == self.rank else None, op, root)
+
     def Send(self, piece: Bytes, to: int) -> None:  # noqa: N802
         self.members.queues[self.rank, to].put(piece.copy())
 
