@@ -223,7 +223,8 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     `siblings` are the CPUs of each core that has several hyperthreads, `numa` those of each NUMA node; both
     are empty where that is not known. `core_limit` is how many CPUs the cgroup lets the job keep busy at
     once, 0 without a limit; the available memory is within the cgroup's, too. In a node that `is_virtual` the
-    first use of a page of memory goes through a hypervisor.
+    first use of a page of memory goes through a hypervisor. `link_bytes_per_s` is the rate of its fastest
+    network link, 0 where none says it.
     """
 
     host: str
@@ -238,14 +239,15 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     numa: tuple[tuple[int, ...], ...] = ()
     core_limit: float = 0.0
     is_virtual: bool = False
+    link_bytes_per_s: float = 0.0
 
 
 class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):
     """The rates that a probe of this node measured, in bytes a second; 0: not measured, `problem` says why.
 
     `bytes` were written to the cache. Its rates are those of `writers` at once, the others of one process.
-    `cache_sync_bytes_per_s` is that of its device, 0 in memory. `link_bytes_per_s`, of the fastest network
-    link, is what the system says. The probe took `probe_s`, without what it waited for a CPU.
+    `cache_sync_bytes_per_s` is that of its device, 0 in memory. The probe took
+    `probe_s`, without what it waited for a CPU.
     """
 
     host: str
@@ -254,7 +256,6 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     cache_sync_bytes_per_s: float = 0.0
     memory_bytes_per_s: float = 0.0
     xor_bytes_per_s: float = 0.0
-    link_bytes_per_s: float = 0.0
     writers: int = 1
     bytes: int = 0
     probe_s: float = 0.0

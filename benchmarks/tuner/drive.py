@@ -296,6 +296,7 @@ class Run:
             cores_busy=job.busy * job.ranks_per_node,
             memory_available_bytes=MEMORIES * job.node_bytes if self._case.probed.device else 512 * GIB,
             cache_free_bytes=max(1, int(job.cache_free_bytes - held_bytes)),
+            **_known(NodeObserved, link_bytes_per_s=self._case.probed.link),
         )
 
 
@@ -308,7 +309,7 @@ def _probed(found: Probed, now: float) -> list[Event]:
             host="n0",
             cache_write_bytes_per_s=found.cache_write,
             cache_read_bytes_per_s=found.cache_read,
-            **_known(event, cache_sync_bytes_per_s=found.device, link_bytes_per_s=found.link),
+            **_known(event, cache_sync_bytes_per_s=found.device),
             memory_bytes_per_s=found.memory,
             xor_bytes_per_s=found.xor,
             bytes=32 * MIB,
@@ -319,7 +320,7 @@ def _probed(found: Probed, now: float) -> list[Event]:
 
 
 def _known(event: type[msgspec.Struct], **rates: float) -> dict[str, float]:
-    """Return the `rates` that an event has; fewer where the tuner is one from before some were probed."""
+    """Return the `rates` that an event has; fewer where the tuner is one from before some were known."""
     return {name: rate for name, rate in rates.items() if name in event.__struct_fields__}
 
 

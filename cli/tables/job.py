@@ -204,7 +204,6 @@ def _probe(probe: StorageProbed) -> str:
         "its device": probe.cache_sync_bytes_per_s,
         "memory copies": probe.memory_bytes_per_s,
         "XOR": probe.xor_bytes_per_s,
-        "the network's link": probe.link_bytes_per_s,
     }
     found = [f"{name} {bytes_text(rate)}/s" for name, rate in rates.items() if rate > 0]
     if probe.writers > 1:

@@ -51,17 +51,26 @@ def table_of(nodes: Sequence[NodeEvidence]) -> Table:
     least = sorted(nodes, key=lambda node: (node.spare_cores, node.host))[:_SHOWN]
     hidden = len(nodes) - _SHOWN
     title = f"Nodes{f' ({hidden} more have more spare cores)' if hidden > 0 else ''}"
-    headings = (">ranks", ">spare cores", ">memory", ">cache free", ">cache writes", ">prefix writes")
+    headings = (
+        ">ranks",
+        ">spare cores",
+        ">memory",
+        ">cache free",
+        ">network",
+        ">cache writes",
+        ">prefix writes",
+    )
     return table("node", *headings, ">trace events", rows=map(_row, least), title=title)
 
 
 def _row(node: NodeEvidence) -> tuple[str, ...]:
+    rates = node.link_bytes_per_s, node.cache_write_bytes_per_s, node.prefix_write_bytes_per_s
     return (
         node.host,
         str(node.ranks) if node.cores else "-",
         f"{node.spare_cores:.2f} of {node.cores}" if node.cores else "-",
         *(_size(each) for each in (node.memory_available_bytes, node.cache_free_bytes)),
-        *(_size(each, "/s") for each in (node.cache_write_bytes_per_s, node.prefix_write_bytes_per_s)),
+        *(_size(each, "/s") for each in rates),
         f"{node.trace_events:,}",
     )
 

@@ -1,4 +1,4 @@
-"""The CPUs of this node as Linux shows them: hyperthreads of a core, NUMA nodes, and the cgroup's limits."""
+"""This node as Linux shows it: hyperthreads of a core, NUMA nodes, network links, the cgroup's limits."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,6 +30,8 @@ class Machine:
         self.siblings = tuple(sorted(core for core in cores if len(core) > 1))
         """The CPUs of each core that has several hyperthreads."""
         self.is_virtual = _has_hypervisor(proc / "cpuinfo") or (sys / "hypervisor/type").is_file()
+        self.link_bytes_per_s = max([0.0, *_fabric_bits_per_s(sys), *_ethernet_bits_per_s(sys)]) / 8
+        """Of the fastest link that is up; 0 where none says its rate."""
 
     def limits(self) -> CgroupLimits:
         """Return the tightest limits of our cgroup and of all above it, as they are now."""
@@ -52,6 +54,28 @@ def _has_hypervisor(cpuinfo: Path) -> bool:
     """Return whether the flags of an x86 processor say that there is a hypervisor below it."""
     flags = next((line for line in _text(cpuinfo).splitlines() if line.startswith("flags")), "")
     return "hypervisor" in flags.split()
+
+
+def _fabric_bits_per_s(sys: Path) -> Iterator[float]:
+    """Yield the rates of active ports of InfiniBand, Omni-Path and RoCE.
+
+    Source: Linux, Documentation/ABI/stable/sysfs-class-infiniband (``rate``: "100 Gb/sec (4X EDR)",
+    ``state``: "4: ACTIVE").
+    """
+    for port in sys.glob("class/infiniband/*/ports/*"):
+        if "ACTIVE" in _text(port / "state"):
+            yield _number(port / "rate") * 1e9
+
+
+def _ethernet_bits_per_s(sys: Path) -> Iterator[float]:
+    """Yield the rates of Ethernet devices that are up and not virtual.
+
+    Source: Linux, Documentation/ABI/testing/sysfs-class-net (``speed``: Mbit/s, ``device``: of no virtual
+    one).
+    """
+    for device in sys.glob("class/net/*"):
+        if _text(device / "operstate") == "up" and (device / "device").exists():
+            yield _number(device / "speed") * 1e6
 
 
 def _cores(cgroup: Path) -> float:
@@ -91,6 +115,14 @@ def _parsed(text: str) -> tuple[int, ...]:
         cpus = range(int(first), int(last or first) + 1)
         found += cpus[:_MOST_CPUS]
     return tuple(found)
+
+
+def _number(path: Path) -> float:
+    """Return the number that a file begins with; 0 without one."""
+    try:
+        return float(_text(path).split()[0])
+    except (ValueError, IndexError):
+        return 0.0
 
 
 def _text(path: Path) -> str:

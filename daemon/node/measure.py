@@ -12,9 +12,6 @@ threads (a write holds no lock of Python's): their rates are added up.
 - memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
 - XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
   to load numpy takes three times as long as all of this, and its rate is the same within a fifth.
-
-Of the network the fastest link is read, as Linux has it: a port of InfiniBand, Omni-Path or RoCE, or an
-Ethernet device that is no virtual one. Where none says its rate it is not known.
 """
 
 import _thread
@@ -116,8 +113,6 @@ class Probe:
         yield from self._memory()
         yield from self._xor()
         yield from self._device(cache)
-        if link_bytes_per_s := fastest_link_bytes_per_s():
-            yield "link_bytes_per_s", link_bytes_per_s
         yield "probe_s", self._clock() - self._begin_s
 
     def _cache(self, directory: str) -> "Iterator[tuple[str, float | str]]":
@@ -226,56 +221,6 @@ class Probe:
         if min(medians_s) <= 0:
             return "problem", f"no time was left to measure {name}"
         return f"{name}_bytes_per_s", sum(CHUNK_BYTES / each for each in medians_s)
-
-
-def fastest_link_bytes_per_s(sys_class: str = "/sys/class") -> float:
-    """Return the rate of the fastest link that is up, in bytes/s; 0 where none says its rate.
-
-    Source: Linux, Documentation/ABI: stable/sysfs-class-infiniband (``rate``: "100 Gb/sec (4X EDR)",
-    ``state``: "4: ACTIVE") and testing/sysfs-class-net (``speed``: Mbit/s; ``device``: of no virtual device).
-    """
-    ports = _below(f"{sys_class}/infiniband", "ports")
-    rates = [_number(f"{port}/rate") * 1e9 for port in ports if "ACTIVE" in _text(f"{port}/state")]
-    devices = [f"{sys_class}/net/{name}" for name in _names(f"{sys_class}/net")]
-    rates += [
-        _number(f"{each}/speed") * 1e6
-        for each in devices
-        if _text(f"{each}/operstate") == "up" and os.access(f"{each}/device", os.F_OK)
-    ]
-    return max([0.0, *rates]) / 8
-
-
-def _below(directory: str, part: str) -> list[str]:
-    """Return the paths of all in the directories `part` of what is in `directory`."""
-    found = [f"{directory}/{name}/{part}" for name in _names(directory)]
-    return [f"{path}/{name}" for path in found for name in _names(path)]
-
-
-def _names(directory: str) -> list[str]:
-    try:
-        return os.listdir(directory)  # noqa: PTH208 - as above
-    except OSError:
-        return []
-
-
-def _number(path: str) -> float:
-    """Return the number that a file begins with; 0 without one."""
-    try:
-        return float(_text(path).split()[0])
-    except (ValueError, IndexError):
-        return 0.0
-
-
-def _text(path: str) -> str:
-    """Return what a small file says; nothing where it cannot be read."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.read(fd, 256).decode("ascii", "replace").strip()
-        finally:
-            os.close(fd)
-    except OSError:
-        return ""
 
 
 def _reader(fd: int) -> "Step":

@@ -54,6 +54,7 @@ class NodeObserver:
             numa=self._machine.numa,
             core_limit=limits.cores,
             is_virtual=self._machine.is_virtual,
+            link_bytes_per_s=self._machine.link_bytes_per_s,
         )
 
     def _use(self, pid: int) -> ProcessUse | None:

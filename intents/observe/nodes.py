@@ -33,6 +33,7 @@ class NodeEvidence(msgspec.Struct, frozen=True, kw_only=True):
     spare_cores: float = 0.0
     memory_available_bytes: int = 0
     cache_free_bytes: int = 0
+    link_bytes_per_s: float = 0.0
     cache_write_bytes_per_s: float = 0.0
     trace_events: int = 0
     prefix_write_bytes_per_s: float = 0.0
@@ -61,6 +62,7 @@ class _Node(msgspec.Struct):
             spare_cores=cores.spare_cores,
             memory_available_bytes=look.memory_available_bytes if look else 0,
             cache_free_bytes=look.cache_free_bytes if look else 0,
+            link_bytes_per_s=look.link_bytes_per_s if look else 0.0,
             cache_write_bytes_per_s=self.probe.cache_write_bytes_per_s if self.probe else 0.0,
             trace_events=self.trace_events,
             prefix_write_bytes_per_s=self.prefix_bytes / self.prefix_s if self.prefix_s > 0 else 0.0,
@@ -140,9 +142,9 @@ class Nodes:
 
     @property
     def look(self) -> NodeObserved | None:
-        """Memory and room in the cache: each the least of all nodes. `host` has the least memory.
+        """Memory, room in the cache, rate of the network's link: each the least of all nodes.
 
-        It `is_virtual` if any of them is.
+        `host` has the least memory. It `is_virtual` if any of them is.
         """
         looks = [node.look for node in self._nodes.values() if node.look]
         if not looks:
@@ -150,7 +152,12 @@ class Nodes:
         tightest = min(looks, key=lambda look: look.memory_available_bytes)
         free_bytes = min(look.cache_free_bytes for look in looks)
         is_virtual = any(look.is_virtual for look in looks)
-        return msgspec.structs.replace(tightest, cache_free_bytes=free_bytes, is_virtual=is_virtual)
+        return msgspec.structs.replace(
+            tightest,
+            cache_free_bytes=free_bytes,
+            is_virtual=is_virtual,
+            link_bytes_per_s=_lowest("link_bytes_per_s", looks),
+        )
 
     @property
     def free_with_datasets(self) -> int:
@@ -179,9 +186,9 @@ def _floats(_: type, content: bytes) -> Floats:
 _RATES = tuple(name for name in StorageProbed.__struct_fields__ if name.endswith("_bytes_per_s"))
 
 
-def _lowest(rate: str, probes: Iterable[StorageProbed]) -> float:
-    """Return the lowest of a rate among the nodes that could measure it."""
-    return min((found for each in probes if (found := float(getattr(each, rate))) > 0), default=0.0)
+def _lowest(rate: str, seen: Iterable[NodeObserved | StorageProbed]) -> float:
+    """Return the lowest of a rate among the nodes that know it."""
+    return min((found for each in seen if (found := float(getattr(each, rate))) > 0), default=0.0)
 
 
 def merged_affinity(seen: Mapping[str, CoreAffinity]) -> CoreAffinity:
@@ -225,6 +232,7 @@ _COMPARED: dict[str, tuple[str, Callable[[float], str]]] = {
     _SPARE: ("spare cores", "{:.1f}".format),
     "memory_available_bytes": ("of available memory", bytes_text),
     "cache_free_bytes": ("free in the cache", bytes_text),
+    "link_bytes_per_s": ("on the network's link", _rate),
     "cache_write_bytes_per_s": ("into the cache", _rate),
     "prefix_write_bytes_per_s": ("into the prefix directory", _rate),
 }

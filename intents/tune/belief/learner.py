@@ -216,10 +216,9 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)
-    probed = _probed(now.probe) if now.probe else {}
     device = _device(now)
     priors["synced_bytes_per_s"] = device
-    for name, found in probed.items():
+    for name, found in _measured(now).items():
         priors[name] = priors[name].given(found.median, found.spread)
     priors["cache_bytes_per_s"] = _past_page_cache(now, priors["cache_bytes_per_s"], device)
     for name, (mean, spread) in now.recalled.rates.items() if now.recalled else ():
@@ -252,14 +251,16 @@ def _device(now: Situation) -> Prior:
     return prior.given(rate, _SYNCED_SPREAD) if rate > 0 else prior
 
 
-def _probed(probe: StorageProbed) -> dict[str, Prior]:
-    """Return the rates that `probe` found; an encode does what it measured, and more."""
+def _measured(now: Situation) -> dict[str, Prior]:
+    """Return the rates that the probe and the network's link say; an encode does what they do, and more."""
+    probe = now.probe or StorageProbed(host="")
+    link_bytes_per_s = now.node.link_bytes_per_s if now.node else 0.0
     found = {
         "cache_bytes_per_s": Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD),
         "encode_read_bytes_per_s": Prior(_OF_AN_ENCODE * probe.cache_read_bytes_per_s, _PROBED_SPREAD),
         "encode_xor_bytes_per_s": Prior(
             _OF_AN_ENCODE * probe.writers * probe.xor_bytes_per_s, _PROBED_SPREAD
         ),
-        "encode_send_bytes_per_s": Prior(_OF_AN_ENCODE * probe.link_bytes_per_s, _LINK_SPREAD),
+        "encode_send_bytes_per_s": Prior(_OF_AN_ENCODE * link_bytes_per_s, _LINK_SPREAD),
     }
     return {name: each for name, each in found.items() if each.median > 0}

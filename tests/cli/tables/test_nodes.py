@@ -79,7 +79,7 @@ def test_explain_has_a_row_for_each_node_and_names_the_one_that_lags(pipeline: P
     shown = text(job_tables.explain(views.explain_view(pipeline)))
     led = "Led by node n1 from 0.0 s (rank 0 speaks to this node), then n2 from 60.0 s (node n1, which led"
     assert led in shown
-    assert "n3 1 1.00 of 8 1 GiB 2 GiB - - 0" in shown
+    assert "n3 1 1.00 of 8 1 GiB 2 GiB - - - 0" in shown
     assert "Straggler: node n3 has 1.0 spare cores, the others 6.5." in shown
     assert shown.index("n3 1 1.00") < shown.index("n2 1 6.00") < shown.index("n1 1 7.00")
 

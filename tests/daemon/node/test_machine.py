@@ -1,4 +1,4 @@
-"""Hyperthreads, NUMA nodes and the cgroup's limits, read from a made-up sysfs."""
+"""Hyperthreads, NUMA nodes, the network's link and the cgroup's limits, read from a made-up sysfs."""
 
 from pathlib import Path
 
@@ -56,6 +56,42 @@ def test_a_hypervisor_is_told_by_sys(sys: Path, proc: Path) -> None:
     assert not Machine(sys, proc).is_virtual
     write(sys / "hypervisor/type", "xen\n")
     assert Machine(sys, proc).is_virtual
+
+
+ETHERNET = {
+    "net/eth0/operstate": "up\n",
+    "net/eth0/speed": "25000\n",
+    "net/eth0/device": "",
+    "net/eth1/operstate": "down\n",  # the fastest, and not connected
+    "net/eth1/speed": "400000\n",
+    "net/eth1/device": "",
+    "net/bond0/operstate": "up\n",  # no device of its own
+    "net/bond0/speed": "50000\n",
+}
+FABRIC = {
+    "infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n",
+    "infiniband/mlx5_0/ports/1/rate": "200 Gb/sec (4X HDR)\n",
+    "infiniband/mlx5_1/ports/1/state": "1: DOWN\n",
+    "infiniband/mlx5_1/ports/1/rate": "400 Gb/sec (4X NDR)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "gbit_per_s"),
+    [
+        ({}, 0.0),
+        (ETHERNET, 25.0),
+        (ETHERNET | FABRIC, 200.0),
+        (ETHERNET | {"net/eth0/speed": "-1\n"}, 0.0),
+        (FABRIC | {"infiniband/mlx5_0/ports/1/rate": "fast\n", "net/lo/device": ""}, 0.0),
+    ],
+)
+def test_the_fastest_link_that_is_up_is_the_networks(
+    sys: Path, proc: Path, files: dict[str, str], gbit_per_s: float
+) -> None:
+    for name, text in files.items():
+        write(sys / "class" / name, text)
+    assert Machine(sys, proc).link_bytes_per_s == gbit_per_s * 1e9 / 8
 
 
 def test_what_cannot_be_read_is_not_known(sys: Path, proc: Path) -> None:

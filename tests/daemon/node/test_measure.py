@@ -27,7 +27,6 @@ from scrtune.daemon.node.measure import (
     MOST_BYTES,
     MOST_WRITERS,
     Probe,
-    fastest_link_bytes_per_s,
     unhindered_clock,
 )
 from scrtune.daemon.node.probes import ProbeProcess
@@ -37,7 +36,6 @@ WaitUntil = Callable[[Callable[[], object]], None]
 CACHE_RATES = {"cache_write_bytes_per_s", "cache_read_bytes_per_s"}
 RATES = {*CACHE_RATES, "memory_bytes_per_s", "xor_bytes_per_s"}
 DEVICE = "cache_sync_bytes_per_s"
-LINK = "link_bytes_per_s"
 AMPLE_S = 1e6
 
 # what mount says, and the probe's answer
@@ -80,7 +78,7 @@ def probed(journal: Path) -> list[StorageProbed]:
 def test_all_rates_of_a_real_directory_are_measured_and_nothing_stays_there(tmp_path: Path) -> None:
     numbers, problems = measured(tmp_path, unhindered_clock, AMPLE_S)
     assert problems == []
-    assert numbers.keys() - {DEVICE, LINK} == {*RATES, "writers", "bytes", "probe_s"}
+    assert numbers.keys() - {DEVICE} == {*RATES, "writers", "bytes", "probe_s"}
     assert all(numbers[rate] > CHUNK_BYTES for rate in RATES)  # a chunk takes less than a second
     assert numbers["bytes"] == MOST_BYTES
     assert list(tmp_path.iterdir()) == []
@@ -136,43 +134,6 @@ def test_the_rate_is_that_of_the_median_chunk(tmp_path: Path) -> None:
     numbers, problems = measured(tmp_path, lambda: lambda: next(times), AMPLE_S)
     assert problems == []
     assert numbers["cache_write_bytes_per_s"] == pytest.approx(CHUNK_BYTES / 0.001)
-
-
-ETHERNET = {
-    "net/eth0/operstate": "up\n",
-    "net/eth0/speed": "25000\n",
-    "net/eth0/device": "",
-    "net/eth1/operstate": "down\n",  # the fastest, and not connected
-    "net/eth1/speed": "400000\n",
-    "net/eth1/device": "",
-    "net/bond0/operstate": "up\n",  # no device of its own
-    "net/bond0/speed": "50000\n",
-}
-FABRIC = {
-    "infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n",
-    "infiniband/mlx5_0/ports/1/rate": "200 Gb/sec (4X HDR)\n",
-    "infiniband/mlx5_1/ports/1/state": "1: DOWN\n",
-    "infiniband/mlx5_1/ports/1/rate": "400 Gb/sec (4X NDR)\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("files", "gbit_per_s"),
-    [
-        ({}, 0.0),
-        (ETHERNET, 25.0),
-        (ETHERNET | FABRIC, 200.0),
-        (ETHERNET | {"net/eth0/speed": "-1\n"}, 0.0),
-        (FABRIC | {"infiniband/mlx5_0/ports/1/rate": "fast\n", "net/lo/device": ""}, 0.0),
-    ],
-)
-def test_the_fastest_link_that_is_up_is_the_networks(
-    tmp_path: Path, files: dict[str, str], gbit_per_s: float
-) -> None:
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    assert fastest_link_bytes_per_s(str(tmp_path)) == gbit_per_s * 1e9 / 8
 
 
 def test_the_clock_goes_on_and_never_counts_more_than_the_time() -> None:

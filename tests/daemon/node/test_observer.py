@@ -77,6 +77,8 @@ def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Pa
     for path, text in {
         "sys/devices/system/cpu/cpu0/topology/thread_siblings_list": "0-1",
         "sys/devices/system/node/node0/cpulist": "0-1",
+        "sys/class/infiniband/hfi1_0/ports/1/state": "4: ACTIVE",
+        "sys/class/infiniband/hfi1_0/ports/1/rate": "100 Gb/sec (4X EDR)",
         "sys/fs/cgroup/cpu.max": "150000 100000",
         "sys/fs/cgroup/memory.max": "4096",
         "sys/fs/cgroup/memory.current": "96",
@@ -87,7 +89,7 @@ def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Pa
         (tmp_path / path).write_text(text)
     seen = NodeObserver("n", Machine(tmp_path / "sys", tmp_path / "proc")).look([])
     assert (seen.siblings, seen.numa, seen.core_limit) == (((0, 1),), ((0, 1),), 1.5)
-    assert seen.is_virtual
+    assert (seen.is_virtual, seen.link_bytes_per_s) == (True, 12.5e9)
     assert seen.memory_available_bytes == 4000
 
 

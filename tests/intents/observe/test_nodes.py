@@ -103,13 +103,14 @@ class TestRoom:
 
     def test_memory_and_cache_are_of_the_node_that_has_least(self) -> None:
         found = nodes(
-            look("n1", memory_available_bytes=4 * GIB, cache_free_bytes=9 * GIB),
+            look("n1", memory_available_bytes=4 * GIB, cache_free_bytes=9 * GIB, link_bytes_per_s=25e9),
             look("n2", memory_available_bytes=8 * GIB, cache_free_bytes=2 * GIB, is_virtual=True),
+            look("n3", memory_available_bytes=9 * GIB, cache_free_bytes=3 * GIB, link_bytes_per_s=5e9),
         )
         assert found.look is not None
         assert found.look.is_virtual, "as one of them is"
         assert (found.look.memory_available_bytes, found.look.cache_free_bytes) == (4 * GIB, 2 * GIB)
-        assert found.look.host == "n1"
+        assert (found.look.host, found.look.link_bytes_per_s) == ("n1", 5e9)
 
     def test_nothing_is_made_up_where_no_node_was_seen(self) -> None:
         assert (Nodes().look, Nodes().probe, Nodes().evidence()) == (None, None, ())
@@ -153,11 +154,13 @@ class TestStragglers:
     def test_each_number_of_which_a_node_has_less_than_half(self) -> None:
         found = nodes(
             *(look(host, 4.0, cache_free_bytes=10 * GIB) for host in ("n1", "n2", "n4")),
-            look("n3", 7.0, cache_free_bytes=GIB),
+            look("n3", 7.0, cache_free_bytes=GIB, link_bytes_per_s=GIB),
+            look("n5", 4.0, cache_free_bytes=10 * GIB, link_bytes_per_s=10 * GIB),
         )
         assert list(stragglers(found.evidence())) == [
             "node n3 has 1.0 spare cores, the others 4.0",
             "node n3 has 1 GiB free in the cache, the others 10 GiB",
+            "node n3 has 1 GiB/s on the network's link, the others 10 GiB/s",
         ]
 
     def test_a_node_that_writes_slower_is_found_by_its_trace(self) -> None:

@@ -69,7 +69,8 @@ class TestMadeAnew:
     @pytest.mark.parametrize(("link", "sent"), [(1.0, 0.7), (40.0, 28.0)])
     def test_an_encode_sends_at_seven_tenths_of_the_networks_link(self, link: float, sent: float) -> None:
         job = Job({}, nodes=4)
-        job.tell(StorageProbed(host="n", link_bytes_per_s=link * GIB))
+        job.link_bytes_per_s = link * GIB
+        job.look_at_node()
         job.checkpoints(1)
         assert believed_rate(job, "encode_send_bytes_per_s") == pytest.approx(sent, rel=0.4)
 
