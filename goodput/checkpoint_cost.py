@@ -36,11 +36,12 @@ _SAVE = "checkpoint_save"
 class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     """The full cost of one checkpoint, known once its flush (if one was due) has ended.
 
-    `interval_s` is the time since the start of the previous one, `between_s` that since its end (0 for the
-    first). `flush_s` is the true duration of the flush, blocking or not. `slowdown_s` is an estimate without
-    bias, which noise may take below 0, with the standard error `slowdown_error_s`. `apply_s` is what putting
-    new settings in force took, `observe_s` what tracing added; `blocking_s` has neither, for they are no cost
-    of the settings.
+    `interval_s` is the time since the start of the previous one, `between_s` that since its end (0 for
+    the first). `flush_s` is the true duration of the flush, blocking or not. `slowdown_s` is an estimate
+    without bias, which noise may take below 0, with the standard error `slowdown_error_s`; that of its
+    reference, what steps take without a flush, is `reference_error_s`: all estimates share it. `apply_s`
+    is what putting new settings in force took, `observe_s` what tracing added; `blocking_s` has neither,
+    for they are no cost of the settings.
     """
 
     dataset: int
@@ -49,6 +50,7 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     blocking_s: float
     slowdown_s: float = 0.0
     slowdown_error_s: float = 0.0
+    reference_error_s: float = 0.0
     flush_s: float = 0.0
     flushed: bool = False
     interval_s: float = 0.0
@@ -74,11 +76,12 @@ _SAME = ("dataset", "generation", "write_s", "encode_s", "wait_s", "bytes", "fil
 
 
 class _Flushed(NamedTuple):
-    """A flush that has ended, what it took from the steps beside it, and the SD of that estimate."""
+    """A flush that has ended, what it took from the steps beside it, the SD of that, and of its reference."""
 
     flush: FlushCompleted
     slowdown_s: float
     error_s: float
+    reference_error_s: float
 
     def completed(self, cost: CheckpointCost) -> list[CheckpointCost]:
         """Return the cost of the output with that of this flush, in a list, or none if the flush failed."""
@@ -87,6 +90,7 @@ class _Flushed(NamedTuple):
             time_s=max(cost.time_s, self.flush.end_s),
             slowdown_s=self.slowdown_s,
             slowdown_error_s=self.error_s,
+            reference_error_s=self.reference_error_s,
             flush_s=self.flush.flush_s,
             flushed=True,
             flush_threads=self.flush.threads,
@@ -250,29 +254,31 @@ class FlushSlowdown:
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
         """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
         self._running.pop(flush.dataset, None)
-        reference_s, error_s = self.reference_s, self._error_s(flush)
+        reference_s, errors_s = self.reference_s, self._errors_s(flush)
         slowdown_s = 0.0
         if reference_s is not None:
             beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
             slowdown_s = sum((each.excess_s(flush, reference_s) for each in beside), 0.0)
         self._judge(flush)
-        return _Flushed(flush, slowdown_s, error_s)
+        return _Flushed(flush, slowdown_s, *errors_s)
 
-    def _error_s(self, flush: FlushCompleted) -> float:
-        """Return the SD of the estimate for `flush`; slowly growing steps do not scatter, neighbours do.
+    def _errors_s(self, flush: FlushCompleted) -> tuple[float, float]:
+        """Return the SD of the estimate for `flush`, and of its reference: of few steps it may be all wrong.
 
-        Steps of one interval may be alike that of others are not: phases of a solver, or what other jobs do.
+        Slowly growing steps do not scatter, neighbours do. Steps of one interval may be alike that of others
+        are not: phases of a solver, or what other jobs do.
         """
-        steps = self._undisturbed
+        is_known = len(self._undisturbed) >= _FEW_STEPS
+        steps = self._undisturbed if is_known else [each.busy_s / each.steps for each in self._recent]
         if len(steps) < _FEW_STEPS:
-            return flush.flush_s
+            return flush.flush_s, 0.0
         beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
         scatter_s = median(_differences_s(steps)) / _MEDIAN_DIFFERENCE
-        alone_s = scatter_s * sqrt(beside + beside**2 / len(steps))
+        error_s = scatter_s * sqrt(beside)
         means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
-        if len(means_s) < _FEW_INTERVALS:
-            return alone_s
-        return max(alone_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
+        if len(means_s) >= _FEW_INTERVALS:
+            error_s = max(error_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
+        return error_s, scatter_s * beside / sqrt(len(steps)) if is_known else flush.flush_s
 
     def _is_undisturbed(self, step: _Stretch) -> None:
         self._undisturbed.append(step.busy_s)

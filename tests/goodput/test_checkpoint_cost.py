@@ -106,6 +106,22 @@ def test_where_intervals_differ_and_steps_of_one_are_alike_a_slowdown_is_a_wide_
     assert not any(far[8:])
 
 
+def test_where_every_step_is_beside_a_flush_only_their_differences_are_known() -> None:
+    """The first step alone was not: the reference may be all wrong, for all flushes alike."""
+    times, now = FlushSlowdown(), 0.0
+    for dataset, step_s in enumerate((2.0, 1.0, 1.01, 1.0, 1.51, 1.5, 1.51)):
+        begun = now
+        if dataset:
+            times.flush_started(dataset, now)
+        times.add(now, now + step_s)
+        now += step_s
+        if dataset:
+            found = times.flush_completed(flush(dataset, begun, now))
+            assert found.slowdown_s == pytest.approx(step_s - 2.0)
+    assert found.reference_error_s == pytest.approx(1.51)
+    assert found.error_s < 0.05
+
+
 def test_steps_beside_a_flush_take_bounded_memory() -> None:
     def slowdown(steps: int) -> FlushSlowdown:
         made = FlushSlowdown()

@@ -11,6 +11,7 @@ decisions whatever the linear algebra underneath.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from math import hypot
 
 import numpy as np
 
@@ -237,7 +238,7 @@ class Belief:
         return blocking_s + max(slowdown_s, -cost.blocking_s / 2)
 
     def _likely_slowdown_s(self, index: int, cost: CheckpointCost) -> float:
-        seconds, error_s = cost.slowdown_s, cost.slowdown_error_s
+        seconds, error_s = cost.slowdown_s, hypot(cost.slowdown_error_s, cost.reference_error_s)
         if error_s <= 0:
             return seconds
         believed = self._rows[index, Row.SLOWDOWN]

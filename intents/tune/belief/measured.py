@@ -8,7 +8,7 @@ their settings.
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from math import log
-from statistics import median, median_low
+from statistics import fmean, median, median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ SHOWN = 3
 """Observations under the same settings from which the median, not the lowest, is the middle."""
 _MANY = 4
 _AS_ONE = 3
-"""So many slowdowns say as much as one: they share a reference, and their noise is autocorrelated."""
+"""So many slowdowns say as much as one: their noise is autocorrelated."""
 _SLOWDOWN_NOISE, _USUAL_SLOWDOWN = 0.15, 0.3
 
 
@@ -72,18 +72,17 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
     }
     blocking, covariance = _blocking(list(groups.values()), between_s)
     parts = [
-        (RowSeen(index, row, len(seen)), value, variance)
-        for index, seen in known.items()
-        for row, value, variance in _parts(seen, float(slowdowns_s[index]))
+        (index, part) for index, seen in known.items() for part in _parts(seen, float(slowdowns_s[index]))
     ]
     n, first = len(groups) + len(parts), len(groups)
     whole = np.zeros((n, n))
     whole[:first, :first] = covariance
-    whole[range(first, n), range(first, n)] = [variance for _, _, variance in parts]
-    of = [RowSeen(index, row, len(mine)) for (index, row), mine in groups.items()]
-    return Measured(
-        [*of, *(each for each, _, _ in parts)], np.array([*blocking, *(v for _, v, _ in parts)]), whole
-    )
+    whole[range(first, n), range(first, n)] = [part.variance for _, part in parts]
+    shared = [part.shared_error for _, part in parts]
+    whole[first:, first:] += np.outer(shared, shared)
+    rows = [RowSeen(index, row, len(mine)) for (index, row), mine in groups.items()]
+    rows += [RowSeen(index, part.row, len(known[index])) for index, part in parts]
+    return Measured(rows, np.array([*blocking, *(part.value for _, part in parts)]), whole)
 
 
 def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) -> tuple[Array, Array]:
@@ -116,13 +115,23 @@ def _winsorised(group: Sequence[ObservedCheckpoint], between_s: float) -> Array:
     return np.asarray(np.clip(logged, middle - _LOW, middle + high))
 
 
-def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Iterator[tuple[Row, float, float]]:
-    """Yield row, value and variance of each part that was measured under one candidate."""
-    slowed = [(each.slowdown_s, each.slowdown_error_s) for each in seen if each.flushed and each.beside]
-    if slowed:
-        mean, variance = _weighted(slowed)
-        scale = max(abs(mean), _USUAL_SLOWDOWN * usual_slowdown_s)
-        yield Row.SLOWDOWN, mean, variance + (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
+class _Part(NamedTuple):
+    """A part of a candidate's checkpoints; slowdowns of all have the `shared_error` of their reference."""
+
+    row: Row
+    value: float
+    variance: float
+    shared_error: float = 0.0
+
+
+def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Iterator[_Part]:
+    """Yield each part that was measured under one candidate."""
+    if slowed := [each for each in seen if each.flushed and each.beside]:
+        mean, variance = _weighted([(each.slowdown_s, each.slowdown_error_s) for each in slowed])
+        shared_s = fmean(each.reference_error_s for each in slowed)
+        scale = max(abs(mean) - shared_s, _USUAL_SLOWDOWN * usual_slowdown_s)
+        variance += (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
+        yield _Part(Row.SLOWDOWN, mean, variance, shared_s)
     for row, seconds in (
         (Row.WRITE, [each.write_s for each in seen]),
         (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),
@@ -130,7 +139,7 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
     ):
         if seconds and max(seconds) > 0:
             logged = [log(max(each, LOWEST)) for each in seconds]
-            yield row, _middle(logged), _PART_NOISE**2 * (1 + 1 / len(logged))
+            yield _Part(row, _middle(logged), _PART_NOISE**2 * (1 + 1 / len(logged)))
 
 
 def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:

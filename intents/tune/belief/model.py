@@ -1,7 +1,7 @@
 """The cost model: the seconds of a checkpoint's parts under any settings, from rates with uncertainty.
 
 The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
-tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
+tier; an encode reads everything and sends it once (RS twice), XOR combines it as well; a flush is the
 makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
 node's rate, and more so when it is bound to the application's cores; on CPUs of their own all threads of a
 node have no more than those; a flush beside the computation takes cores from it. Whatever the tier, an

@@ -53,6 +53,7 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float
     slowdown_s: float
     slowdown_error_s: float
+    reference_error_s: float
     between_s: float
 
     def amplification(self, between_s: float) -> float:
@@ -131,6 +132,7 @@ class Observations:
             wait_s=cost.wait_s,
             slowdown_s=cost.slowdown_s,
             slowdown_error_s=cost.slowdown_error_s,
+            reference_error_s=cost.reference_error_s,
             between_s=cost.between_s,
         )
         self._enter(seen)

@@ -17,6 +17,7 @@ PROPORTIONAL = (
     "wait_s",
     "slowdown_s",
     "slowdown_error_s",
+    "reference_error_s",
 )
 """To the bytes of a checkpoint, as far as is known."""
 

@@ -88,6 +88,7 @@ class Told:
         flushed: bool = True,
         slowdown_s: float = 0.1,
         slowdown_error_s: float = 0.05,
+        reference_error_s: float = 0.0,
         flush_s: float = 4.0,
         wait_s: float = 0.0,
     ) -> "Told":
@@ -108,6 +109,7 @@ class Told:
             between_s=max(0.0, 25.0 - times - blocked_s - wait_s),
             slowdown_s=slowdown_s if is_beside and flushed else 0.0,
             slowdown_error_s=slowdown_error_s,
+            reference_error_s=reference_error_s,
         )
         self.seen.add(self.last, under, run=0)
         return self
@@ -370,6 +372,20 @@ def test_a_slowdown_seen_twice_is_believed_with_its_error() -> None:
     found_s = totals(updated(told), ASYNC)
     assert 2.0 < np.mean(found_s) < 4.0
     assert np.std(found_s) > 0.75
+
+
+@pytest.mark.parametrize(("less_s", "least", "most"), [(0.2, 0.9, 1.0), (-0.2, 0.0, 0.5)])
+def test_slowdowns_that_share_a_wrong_reference_still_tell_settings_apart(
+    less_s: float, least: float, most: float
+) -> None:
+    """Where every step is beside a flush nobody knows what one takes without, but which is shorter."""
+    told, nice = Told(), {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
+    for _ in range(4):
+        for under, slowdown_s in ((ASYNC, -2.0), (nice, -2.0 - less_s)):
+            told.add(under, slowdown_s=slowdown_s, slowdown_error_s=0.05, reference_error_s=4.0)
+    made = Belief([ASYNC, nice], replace(SHAPE, used_cores=4.0), kept=2)
+    made.update(told.all)
+    assert least <= np.mean(totals(made, nice) < totals(made, ASYNC)) <= most
 
 
 def test_of_settings_with_one_effect_those_with_the_smallest_cache_are_candidates_past_the_cache() -> None:
