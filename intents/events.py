@@ -224,7 +224,8 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     are empty where that is not known. `core_limit` is how many CPUs the cgroup lets the job keep busy at
     once, 0 without a limit; the available memory is within the cgroup's, too. In a node that `is_virtual` the
     first use of a page of memory goes through a hypervisor. `link_bytes_per_s` is the rate of its fastest
-    network link, 0 where none says it.
+    network link, 0 where none says it. Of what was written to files `dirty_limit_bytes` may wait in memory
+    until Linux makes the writers wait; 0: not known.
     """
 
     host: str
@@ -233,6 +234,7 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     cores_busy: float = 0.0
     """Cores kept busy by everything on the node, the application included."""
     memory_available_bytes: int = 0
+    dirty_limit_bytes: int = 0
     cache_free_bytes: int = 0
     source: str = "psutil"
     siblings: tuple[tuple[int, ...], ...] = ()

@@ -23,10 +23,10 @@ class Machine:
     def __init__(self, sys: Path = _SYS, proc: Path = _PROC) -> None:
         self._cgroups = sys / "fs/cgroup"
         self._membership = proc / "self/cgroup"
-        self._cpus = sys / "devices/system/cpu"
+        self._vm = proc / "sys/vm"
         self.numa = tuple(sorted(_groups(sys / "devices/system/node", "node[0-9]*/cpulist")))
         """The CPUs of each NUMA node that has some."""
-        cores = set(_groups(self._cpus, "cpu[0-9]*/topology/thread_siblings_list"))
+        cores = set(_groups(sys / "devices/system/cpu", "cpu[0-9]*/topology/thread_siblings_list"))
         self.siblings = tuple(sorted(core for core in cores if len(core) > 1))
         """The CPUs of each core that has several hyperthreads."""
         self.is_virtual = _has_hypervisor(proc / "cpuinfo") or (sys / "hypervisor/type").is_file()
@@ -38,6 +38,19 @@ class Machine:
         cores = (found for path in self._paths("cpu") if (found := _cores(path)) > 0)
         memory = (left for path in self._paths("memory") if (left := _memory_bytes(path)) is not None)
         return CgroupLimits(min(cores, default=0.0), min(memory, default=None))
+
+    def dirty_limit_bytes(self, available_bytes: int) -> int:
+        """Return how much of what was written may be in memory alone before Linux makes writers wait.
+
+        0: not known. Source: Linux, mm/page-writeback.c, domain_dirty_limits() and dirty_freerun_ceiling():
+        the middle between the thresholds of vm.dirty_background_ratio and vm.dirty_ratio, shares of the
+        available memory, or those in bytes (Documentation/admin-guide/sysctl/vm.rst).
+        """
+        most, background = (
+            _number(self._vm / f"{name}_bytes") or _number(self._vm / f"{name}_ratio") / 100 * available_bytes
+            for name in ("dirty", "dirty_background")
+        )
+        return int((most + (background if background < most else most / 2)) / 2)
 
     def _paths(self, controller: str) -> Iterator[Path]:
         """Yield the directories of our cgroup, and those above it, of version 2 and 1."""

@@ -41,14 +41,15 @@ class NodeObserver:
         cpus = {*os.sched_getaffinity(0), *(cpu for use in uses for cpu in use.cpus)}
         limits = self._machine.limits()
         memory_bytes = int(psutil.virtual_memory().available)
+        if limits.memory_bytes is not None:
+            memory_bytes = min(memory_bytes, limits.memory_bytes)
         return NodeObserved(
             host=self._host,
             cpus=tuple(sorted(cpus)),
             processes=_with_threads(uses, len(cpus)),
             cores_busy=psutil.cpu_percent(None) / 100 * (psutil.cpu_count() or 1),
-            memory_available_bytes=(
-                memory_bytes if limits.memory_bytes is None else min(memory_bytes, limits.memory_bytes)
-            ),
+            memory_available_bytes=memory_bytes,
+            dirty_limit_bytes=self._machine.dirty_limit_bytes(memory_bytes),
             cache_free_bytes=_free_bytes(cache),
             siblings=self._machine.siblings,
             numa=self._machine.numa,

@@ -142,7 +142,7 @@ class Nodes:
 
     @property
     def look(self) -> NodeObserved | None:
-        """Memory, room in the cache, rate of the network's link: each the least of all nodes.
+        """Memory, what may be dirty of it, room in the cache, rate of the link: each the least of all nodes.
 
         `host` has the least memory. It `is_virtual` if any of them is.
         """
@@ -157,6 +157,7 @@ class Nodes:
             cache_free_bytes=free_bytes,
             is_virtual=is_virtual,
             link_bytes_per_s=_lowest("link_bytes_per_s", looks),
+            dirty_limit_bytes=min(look.dirty_limit_bytes for look in looks),
         )
 
     @property

@@ -77,7 +77,7 @@ class Job:
         self._reinit_s = reinit_s
         self.applied_s = 0.0
         self.checkpoint_bytes, self.memory_bytes = 4 * GIB, 64 * GIB
-        self.link_bytes_per_s = 0.0
+        self.link_bytes_per_s, self.dirty_limit_bytes = 0.0, 0
         self.slower = 1.0
         self.past_the_cache_s = 0.0
         """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
@@ -106,6 +106,7 @@ class Job:
                 memory_available_bytes=self.memory_bytes,
                 cache_free_bytes=cache_free_bytes,
                 link_bytes_per_s=self.link_bytes_per_s,
+                dirty_limit_bytes=self.dirty_limit_bytes,
             )
         )
 

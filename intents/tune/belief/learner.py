@@ -28,9 +28,10 @@ _FLUSHES_BEFORE, _FASTER_LOG = 2, 0.5
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.35
-_SYNCED_SPREAD = 0.6
+_SYNCED_SPREAD = 0.5
 _LINK_SPREAD = 0.4
-_PAGE_CACHE_SHARE, _PAGE_CACHE_DOUBT = 0.1, 0.25
+_DIRTY_SHARE, _PAGE_CACHE_DOUBT = 0.15, 0.1
+"""Of the available memory, where Linux's own share is not known: the middle of its defaults, 10 and 20 %."""
 _OF_AN_ENCODE = 0.7
 _RECALLED_SPREAD = 0.25
 
@@ -231,12 +232,12 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
 def _past_page_cache(now: Situation, memory: Prior, device: Prior) -> Prior:
     """Return the rate of a checkpoint of which the page cache takes a part at the rate of `memory`.
 
-    Linux makes writers wait from 10 to 20 % of the available memory on (vm.dirty_background_ratio, _ratio),
-    less what is not written back yet; a probe of some MiB does not see that.
+    What is more than may be dirty waits for the device; a probe of some MiB does not see that.
     """
     if now.node is None or not now.caches_on_device or now.node.memory_available_bytes <= 0:
         return memory
-    share = _PAGE_CACHE_SHARE * now.node.memory_available_bytes / max(1, now.node_bytes())
+    dirty_bytes = now.node.dirty_limit_bytes or _DIRTY_SHARE * now.node.memory_available_bytes
+    share = dirty_bytes / max(1, now.node_bytes())
     if share >= 1:
         return memory
     slow = (1 - share) / device.median

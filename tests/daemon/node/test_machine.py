@@ -94,6 +94,27 @@ def test_the_fastest_link_that_is_up_is_the_networks(
     assert Machine(sys, proc).link_bytes_per_s == gbit_per_s * 1e9 / 8
 
 
+@pytest.mark.parametrize(
+    ("thresholds", "limit_bytes"),
+    [
+        ({"dirty_ratio": 20, "dirty_background_ratio": 10}, 150),
+        (
+            {"dirty_ratio": 40, "dirty_background_ratio": 10, "dirty_bytes": 0, "dirty_background_bytes": 0},
+            250,
+        ),
+        ({"dirty_ratio": 0, "dirty_bytes": 300, "dirty_background_ratio": 10}, 200),
+        ({"dirty_ratio": 20, "dirty_background_bytes": 500}, 150),  # of one that is no less, half counts
+        ({}, 0),
+    ],
+)
+def test_writers_may_leave_in_memory_what_linux_lets_them(
+    sys: Path, proc: Path, thresholds: dict[str, int], limit_bytes: int
+) -> None:
+    for name, value in thresholds.items():
+        write(proc / "sys/vm" / name, f"{value}\n")
+    assert Machine(sys, proc).dirty_limit_bytes(1000) == limit_bytes
+
+
 def test_what_cannot_be_read_is_not_known(sys: Path, proc: Path) -> None:
     write(sys / "devices/system/cpu/cpu0/topology/thread_siblings_list", "zero\n")
     machine = Machine(sys, proc)

@@ -83,6 +83,8 @@ def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Pa
         "sys/fs/cgroup/memory.max": "4096",
         "sys/fs/cgroup/memory.current": "96",
         "proc/self/cgroup": "0::/",
+        "proc/sys/vm/dirty_ratio": "20",
+        "proc/sys/vm/dirty_background_ratio": "10",
         "proc/cpuinfo": "flags : fpu hypervisor",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +92,7 @@ def test_limits_of_the_cgroup_and_the_shape_of_the_machine_are_told(tmp_path: Pa
     seen = NodeObserver("n", Machine(tmp_path / "sys", tmp_path / "proc")).look([])
     assert (seen.siblings, seen.numa, seen.core_limit) == (((0, 1),), ((0, 1),), 1.5)
     assert (seen.is_virtual, seen.link_bytes_per_s) == (True, 12.5e9)
-    assert seen.memory_available_bytes == 4000
+    assert (seen.memory_available_bytes, seen.dirty_limit_bytes) == (4000, 600)
 
 
 def test_a_process_is_seen_from_its_second_look_until_it_has_gone() -> None:

@@ -53,12 +53,17 @@ class TestMadeAnew:
             believed[rate] = believed_rate(job, "cache_bytes_per_s")
         assert believed[8 * GIB] > 10 * believed[GIB / 8]
 
-    def test_of_a_large_checkpoint_the_page_cache_takes_a_part_at_the_rate_of_memory(self) -> None:
-        """What was written so far is a small part of the memory, or nearly half of it, or all."""
+    @pytest.mark.parametrize(
+        ("memory_gib", "dirty_gib"), [((4096, 12, 1), (0, 0, 0)), ((64, 64, 64), (8, 2, 0.1))]
+    )
+    def test_of_a_large_checkpoint_the_page_cache_takes_a_part_at_the_rate_of_memory(
+        self, memory_gib: tuple[float, ...], dirty_gib: tuple[float, ...]
+    ) -> None:
+        """What may be dirty is more than a checkpoint of 4 GiB, or nearly half of it, or next to nothing."""
         believed = []
-        for memory_bytes in (4096, 16, 4):
+        for memory, dirty in zip(memory_gib, dirty_gib, strict=True):
             job = Job({}, cache="/local/scr")
-            job.memory_bytes = memory_bytes * GIB
+            job.memory_bytes, job.dirty_limit_bytes = int(memory * GIB), int(dirty * GIB)
             job.look_at_node()
             rates = {"cache_write_bytes_per_s": 4.0 * GIB, "cache_sync_bytes_per_s": GIB / 2}
             job.tell(StorageProbed(host="n", **rates))
