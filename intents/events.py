@@ -248,8 +248,8 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     """The rates that a probe of this node measured, in bytes a second; 0: not measured, `problem` says why.
 
     `bytes` were written to the cache. Its rates are those of `writers` at once, the others of one process.
-    `cache_sync_bytes_per_s` is that of its device, 0 in memory. The probe took
-    `probe_s`, without what it waited for a CPU.
+    `cache_sync_bytes_per_s` is that of its device, 0 in memory. The probe took `probe_s`,
+    without what it waited for a CPU.
     """
 
     host: str

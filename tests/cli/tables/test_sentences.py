@@ -99,7 +99,7 @@ def test_what_was_probed_is_shown_and_what_could_not_be(pipeline: Pipeline) -> N
     assert "Probe" not in text(job_tables.explain(views.explain_view(pipeline)))
     rates = {"cache_write_bytes_per_s": 2.0 * 2**30, "cache_read_bytes_per_s": 2.5 * 2**30}
     pipeline.handle(StorageProbed(host="n1", probe_s=0.041, **rates, xor_bytes_per_s=2.0**34), 2.0)
-    assert ("Probe of n1: cache writes 2 GiB/s, cache reads 2.5 GiB/s, XOR 16 GiB/s, took 41.0 ms.") in text(
+    assert "Probe of n1: cache writes 2 GiB/s, cache reads 2.5 GiB/s, XOR 16 GiB/s, took 41.0 ms." in text(
         job_tables.explain(views.explain_view(pipeline))
     )
     pipeline.handle(StorageProbed(host="n1", problem="/c: Read-only file system"), 3.0)

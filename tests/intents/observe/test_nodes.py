@@ -112,6 +112,14 @@ class TestRoom:
         assert (found.look.memory_available_bytes, found.look.cache_free_bytes) == (4 * GIB, 2 * GIB)
         assert (found.look.host, found.look.link_bytes_per_s) == ("n1", 5e9)
 
+    @pytest.mark.parametrize(("limits", "counts"), [((600, 400, 500), 400), ((600, 0, 500), 0)])
+    def test_of_what_may_be_dirty_the_least_counts_and_nothing_where_a_node_does_not_say(
+        self, limits: tuple[int, ...], counts: int
+    ) -> None:
+        found = nodes(*(look(f"n{number}", dirty_limit_bytes=each) for number, each in enumerate(limits)))
+        assert found.look is not None
+        assert found.look.dirty_limit_bytes == counts
+
     def test_nothing_is_made_up_where_no_node_was_seen(self) -> None:
         assert (Nodes().look, Nodes().probe, Nodes().evidence()) == (None, None, ())
         assert Nodes().free_with_datasets == 0
