@@ -37,7 +37,7 @@ from .events import (
 )
 from .job_state import JobState, Leader
 from .mutability import RunMutability
-from .rules.derived.interval import in_force, interval, users_own
+from .rules.derived.interval import in_force, interval, is_ours, users_own
 from .rules.situation import Held
 from .settings import is_cached
 from .tune.decisions import Outcome
@@ -201,7 +201,7 @@ class Pipeline(JobState):
             case JobStarted():
                 self.observing.started(event)
             case OutputCompleted():
-                self.observing.output(event, self.intents.buffers)
+                self.observing.output(event, self.observers.buffers(self.job))
         seen = self.observing.observation
         is_again = isinstance(event, JobStarted) and seen.outputs > 0  # all ranks, whatever was traced last
         if seen.on != was_on or is_again:
@@ -235,8 +235,7 @@ class Pipeline(JobState):
                 self.observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
-                paced = interval(self.situation).proposal
-                if paced is not None and self.on:
+                if self.on and is_ours(self.job) and (paced := interval(self.situation).proposal):
                     yield tuner.require([(paced, None)], now)
 
     def _effects(

@@ -28,6 +28,8 @@ settings are laid over these, so that every change can be reverted."""
 def number(settings: Values, name: str) -> int:
     """Return a parameter's value as a number; SCR's default when `settings` has none."""
     value = settings.get(name, DEFAULTS[name])
+    if type(value) is int:  # nearly always, and a belief begins with some ten thousand of them
+        return value
     if isinstance(value, str) or not isfinite(value):
         value = DEFAULTS[name]
     return int(value)

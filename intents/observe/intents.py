@@ -144,6 +144,10 @@ class Observers:
         """Return that intent alone, which no node's evidence is in."""
         return self._flush.observe(settings)
 
+    def buffers(self, job: SettingsObserved | None) -> BufferSizes:
+        """Return that intent alone."""
+        return self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced))
+
     def observe(self, job: SettingsObserved | None, settings: Values, now: float = 0.0) -> Intents:
         """Return the intents of `job` under `settings`, by what was observed until `now` (epoch seconds)."""
         scheme = str(settings["SCR_COPY_TYPE"])
@@ -155,7 +159,7 @@ class Observers:
         required = checkpoints_required.observe(declared, self._taken, failures.observed_s, allocation, now)
         return Intents(
             affinity=self.nodes.affinity,
-            buffers=self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced)),
+            buffers=self.buffers(job),
             redundancy=protected,
             flush=flush,
             faults=faults,

@@ -215,7 +215,7 @@ def joint_settings(now: Situation) -> Iterator[Values]:
     own = now.own
     yield own
     seen = {tuple(own[name] for name in NAMES)}
-    for chosen in _choices(now, {}, 0):
+    for chosen in _choices(now):
         identity = tuple(chosen[name] for name in NAMES)
         if identity not in seen and permits(now.rails, {**own, **chosen}):
             seen.add(identity)
@@ -230,11 +230,14 @@ def domain(lever: Lever, now: Situation) -> tuple[Value, ...]:
     return (own, *(value for value in lever.domain(now) if value != own))
 
 
-def _choices(now: Situation, chosen: Values, depth: int) -> Iterator[Values]:
-    if depth == len(LEVERS):
-        yield dict(chosen)
-        return
-    lever = LEVERS[depth]
-    is_free = lever.matters(chosen, now)
-    for value in domain(lever, now) if is_free else (now.own[lever.name],):
-        yield from _choices(now, {**chosen, lever.name: value}, depth + 1)
+def _choices(now: Situation) -> list[Values]:
+    """Return the values of all levers that make sense together."""
+    some: list[Values] = [{}]
+    for lever in LEVERS:
+        free, own = domain(lever, now), (now.own[lever.name],)
+        some = [
+            {**chosen, lever.name: value}
+            for chosen in some
+            for value in (free if lever.matters(chosen, now) else own)
+        ]
+    return some

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..settings import is_cached
 from .belief.belief import Belief
 from .belief.model import Array
+from .belief.quantiles import quantile
 
 Mask = NDArray[np.bool_]
 
@@ -136,8 +137,8 @@ def best(view: View, veto: Callable[[int], str | None], banned: Collection[int])
     """Return the candidate to try next, or None: the highest expected net saving that nothing stops."""
     totals = view.belief.totals
     gain = totals[view.incumbent] - totals
-    net = _net(gain, view)
-    allowed = _is_promising(view, gain, net) & _is_safe(view, gain)
+    net, looks = _net(gain, view), _is_worth_a_look(view, gain)
+    allowed = _is_promising(view, gain, net, looks) & _is_safe(view, gain, looks)
     allowed[[view.incumbent, *banned]] = False
     for index in np.argsort(-net, kind="stable"):
         if allowed[index] and veto(int(index)) is None:
@@ -163,12 +164,13 @@ def why_not(view: View, index: int) -> str:
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
     if mean_s <= _LEAST_GAIN * now_s or better < _LEAST_P:
         return f"{what}, with probability {better:.2f}: not told from noise"
-    if not _is_promising(view, gain, _net(gain, view))[index]:
+    looks = _is_worth_a_look(view, gain)
+    if not _is_promising(view, gain, _net(gain, view), looks)[index]:
         there_s = float(view.there_s[index])
         return (
             f"{what}: does not pay for trying it, and for {there_s:.3f} s of going there" if there_s else what
         )
-    if not _is_safe(view, gain)[index]:
+    if not _is_safe(view, gain, looks)[index]:
         return (
             f"{what}, but with probability {risk(view, gain)[index]:.2f} it loses more than the"
             f" {max(0.0, view.left_s):.3f} s that are left of the trial budget"
@@ -183,10 +185,10 @@ def _net(gain: Array, view: View) -> Array:
     return np.asarray(view.remaining * up - 2 * down - view.there_s - back * view.back_s)
 
 
-def _is_promising(view: View, gain: Array, net: Array) -> Mask:
+def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
     likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
-    return np.asarray((net > _LEAST_NET * now_s) & likely | _is_worth_a_look(view, gain))
+    return np.asarray((net > _LEAST_NET * now_s) & likely | looks)
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
@@ -197,12 +199,12 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     is_new = ~np.isin(cached, cached[list(+view.seen)])
     lost_s = view.belief.felt - view.belief.felt[view.incumbent]
-    most_lost_s = np.quantile(lost_s, _TAIL_CURIOUS, axis=1) + view.there_s + view.back_s
+    most_lost_s = quantile(lost_s, _TAIL_CURIOUS) + view.there_s + view.back_s
     may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
     return np.asarray(is_new & may_be & (most_lost_s < view.earned_s))
 
 
-def _is_safe(view: View, gain: Array) -> Mask:
+def _is_safe(view: View, gain: Array, looks: Mask) -> Mask:
     """Return which candidates probably lose no more than the budget has.
 
     The more there is to gain, the more may be risked: by the square, for what is expected to save a little is
@@ -210,7 +212,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     """
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
     safe = risk(view, gain) <= np.minimum(most, _share(view, gain) ** 2)
-    safe |= _is_worth_a_look(view, gain)
+    safe |= looks
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= gain.mean(axis=1) > _HUGE * float(view.belief.totals[OWN].mean())
     return np.asarray(safe)

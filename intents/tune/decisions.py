@@ -94,17 +94,17 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare(before: "Array", after: "Array", checkpoints: int) -> Comparison:
     """Return the comparison of two believed costs, in seconds, an array over the ensemble each."""
-    import numpy as np  # noqa: PLC0415 - see above
+    from .belief.quantiles import median, quantile  # noqa: PLC0415 - see above
 
-    low, ratio, high = (float(each) for each in np.quantile(after / before, (0.05, 0.5, 0.95)))
+    low, ratio, high = (float(quantile(after / before, share)) for share in (0.05, 0.5, 0.95))
     return Comparison(
         checkpoints=checkpoints,
-        before_s=float(np.median(before)),
-        after_s=float(np.median(after)),
+        before_s=float(median(before)),
+        after_s=float(median(after)),
         ratio=ratio,
         low=low,
         high=high,
-        p_better=float(np.mean(after < before)),
+        p_better=float((after < before).mean()),
     )
 
 

@@ -4,19 +4,22 @@ SCR_Finalize flushes what is not yet in the prefix directory and waits for a flu
 on SCR 3.1.0, 4 to 29 ms without a flush on an idle node, up to 0.7 s on a busy one, 0.2 to 2.1 s with one.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.situation import Situation
-from ..settings import difference, flush_every, is_asynchronous, is_cached
+from ..settings import flush_every, is_asynchronous, is_cached
 from .belief.belief import Belief
 from .belief.model import Array
 
 
-def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
-    """Return whether this run can have `after` instead of `active`."""
-    return not any(map(mutability.is_fixed, difference(after, active)))
+def out_of_reach(mutability: RunMutability, active: Values, candidates: Sequence[Values]) -> set[int]:
+    """Return which of `candidates` this run cannot have instead of `active`."""
+    fixed = [name for name in active if mutability.is_fixed(name)]
+    return {i for i, each in enumerate(candidates) if _is_other(each, active, fixed)}
 
 
 def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: float) -> tuple[Array, Array]:
@@ -26,9 +29,10 @@ def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: flo
     settings that flush every n-th checkpoint forces one in n - 1 of n cases.
     """
     once_s = now.reinit_s or now.reinit_prior_s
+    by_reinit = [name for name in active if now.mutability.needs_reinit(name)]
     there, back = [], []
     for index, after in enumerate(belief.candidates):
-        is_reinit = any(map(now.mutability.needs_reinit, difference(after, active)))
+        is_reinit = _is_other(after, active, by_reinit)
         there.append(once_s + forced_s if is_reinit else 0.0)
         back.append(once_s + (1 - 1 / flush_every(after)) * pending_s(belief, index) if is_reinit else 0.0)
     return np.array(there), np.array(back)
@@ -42,3 +46,7 @@ def pending_s(belief: Belief, index: int | None) -> float:
     if flush_every(settings) > 1:
         return belief.rest_s(index, 0.0)
     return belief.rest_s(index, belief.shape.between_s) if is_asynchronous(settings) else 0.0
+
+
+def _is_other(after: Values, before: Values, names: Sequence[str]) -> bool:
+    return any(after[name] != before[name] for name in names)

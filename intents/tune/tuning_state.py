@@ -17,7 +17,7 @@ from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
 from .chooser import KEEP, OWN, Choice, View, is_blind_bet
-from .switching import can_go, pending_s, switch_seconds
+from .switching import out_of_reach, pending_s, switch_seconds
 
 TWICE = 2
 """Settings that were taken back so often are not tried again."""
@@ -119,10 +119,7 @@ class TuningState(ActiveSettings):
         dropped = {
             i for i, n in found.items() if i is not None and (n >= TWICE or (totals[i] < now).mean() < KEEP)
         }
-        stuck = {
-            i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
-        }
-        return dropped | stuck
+        return dropped | out_of_reach(self.mutability, self.wanted, belief.candidates)
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)

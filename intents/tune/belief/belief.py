@@ -39,6 +39,7 @@ from .model import (
     predict,
 )
 from .observations import Identity, ObservedCheckpoint, identity
+from .quantiles import median, quantile
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
 CANDIDATES = 60
@@ -77,9 +78,8 @@ class Belief:
         self._kept = sum(index < kept for index in chosen)
         self._rate_names = tuple(priors)
         self._prior_rates = self._rates = np.array([np.log(rates[name]) for name in priors])
-        self._take([candidates[i] for i in chosen])
         parts = Parts(*(part[chosen] for part in parts))
-        self._haste = parts.haste
+        self._take([candidates[i] for i in chosen], parts.haste)
         self._prior = self._predicted(parts)
         self.totals: Array
         self.flush_s: Array
@@ -88,12 +88,12 @@ class Belief:
 
     def prune(self, seen: Iterable[Identity]) -> None:
         """Keep what was `seen`, what is believed to be best, and the best with each value of a lever."""
-        best = [int(i) for i in np.argsort(np.quantile(self.totals, 0.3, axis=1), kind="stable")]
+        best = [int(i) for i in np.argsort(quantile(self.totals, 0.3), kind="stable")]
         first_with = {(name, self.candidates[i][name]): i for name in NAMES for i in reversed(best)}
         observed = {index for each in seen if (index := self.index_of(each)) is not None}
         chosen = sorted({*range(self._kept), *observed, *best[:CANDIDATES], *first_with.values()})
-        self._take([self.candidates[i] for i in chosen])
-        self._prior, self._haste = self._prior[chosen], self._haste[chosen]
+        self._take([self.candidates[i] for i in chosen], self._haste[chosen])
+        self._prior = self._prior[chosen]
         self._believe(self._rows[chosen])
 
     def index(self, settings: Values) -> int | None:
@@ -199,11 +199,11 @@ class Belief:
         """Return the medians of what is believed of the candidate `index`."""
         rows = self._rows[index]
         return Breakdown(
-            cost_s=float(np.median(self.totals[index])),
-            write_s=float(np.median(np.exp(rows[Row.WRITE]))),
-            encode_s=float(np.median(np.exp(rows[Row.ENCODE]))),
+            cost_s=float(median(self.totals[index])),
+            write_s=float(median(np.exp(rows[Row.WRITE]))),
+            encode_s=float(median(np.exp(rows[Row.ENCODE]))),
             flush_s=float(self.flush_s[index]) if is_cached(self.candidates[index]) else 0.0,
-            slowdown_s=float(np.median(rows[Row.SLOWDOWN])),
+            slowdown_s=float(median(rows[Row.SLOWDOWN])),
             rework_s=self.rework_s(index),
         )
 
@@ -214,15 +214,15 @@ class Belief:
 
     def felt_s(self, index: int) -> float:
         """Return the median of what a checkpoint takes from the job, expected rework aside."""
-        return max(0.0, float(np.median(self.felt[index])))
+        return max(0.0, float(median(self.felt[index])))
 
     def rest_s(self, index: int, passed_s: float) -> float:
         """Return how long ranks wait for a flush under the candidate `index` that began `passed_s` ago."""
-        return max(0.0, float(self.flush_s[index]) - passed_s) / float(np.median(self._haste[index]))
+        return max(0.0, float(self.flush_s[index]) - passed_s) / self._usual_haste[index]
 
     def may_be_less_s(self, index: int) -> float:
         """Return how much less than its mean the candidate `index` may cost, but for a probability of 0.1."""
-        return float(self.totals[index].mean() - np.quantile(self.totals[index], _HARDLY_LESS))
+        return float(self.totals[index].mean() - quantile(self.totals[index], _HARDLY_LESS))
 
     def rework_s(self, index: int) -> float:
         """Return the expected rework of a checkpoint under the candidate `index` (:mod:`.rework`)."""
@@ -261,8 +261,10 @@ class Belief:
         rates = zip(self._rate_names, self._rates, strict=True)
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
-    def _take(self, candidates: Sequence[Values]) -> None:
+    def _take(self, candidates: Sequence[Values], haste: Array) -> None:
         self.candidates = candidates
+        self._haste = haste
+        self._usual_haste: list[float] = median(haste).tolist()
         self._index = {identity(each): i for i, each in enumerate(candidates)}
         self._cached = np.array([[is_cached(each)] for each in candidates])
         self._beside = np.array([[is_asynchronous(each)] for each in candidates])
@@ -278,7 +280,7 @@ class Belief:
         self._rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
         seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + self._rework_s
         self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
-        self.flush_s = np.round(np.median(flush_s, axis=1), _DIGITS)
+        self.flush_s = np.round(median(flush_s), _DIGITS)
 
     def _predicted(self, parts: Parts) -> Array:
         """Return the prior rows of all candidates, (candidates, rows, members)."""

@@ -111,7 +111,7 @@ def _winsorised(group: Sequence[ObservedCheckpoint], between_s: float) -> Array:
     high = _HIGH * _amplification(group, between_s)
     if len(group) < SHOWN:
         return np.asarray(np.minimum(logged, logged.min() + high))
-    middle = float(np.median(logged))
+    middle = median(logged.tolist())
     return np.asarray(np.clip(logged, middle - _LOW, middle + high))
 
 
