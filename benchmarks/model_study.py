@@ -15,7 +15,8 @@ import numpy as np
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.belief.model import GIB, PRIORS, Shape, predict
+from scrtune.intents.tune.belief.model import GIB, PRIORS, predict
+from scrtune.intents.tune.belief.shape import Columns, Shape
 
 CHECKPOINTS = 6
 SHAPE = Shape(
@@ -126,7 +127,7 @@ def predicted(row: Row) -> Predicted:
     if not row.is_scr:
         named |= WITHOUT_SCR
     rates = {name: np.array([value]) for name, value in named.items()}
-    parts = predict([row.settings], SHAPE, rates)
+    parts = predict(Columns.of([row.settings], SHAPE), SHAPE, rates)
     blocking_s = parts.write_s + parts.encode_s
     if row.flush_s:
         blocking_s = blocking_s + parts.wait_s + parts.slowdown_s

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ..settings import is_cached
 from .belief.belief import Belief
-from .belief.model import Array
 from .belief.quantiles import quantile
+from .belief.shape import Array
 
 Mask = NDArray[np.bool_]
 

@@ -12,7 +12,7 @@ from ..events import TextEnum, Values
 from ..settings import changes_text
 
 if TYPE_CHECKING:  # what only shows decisions needs no numpy
-    from .belief.model import Array
+    from .belief.shape import Array
 
 _REMEMBERED = 1000
 

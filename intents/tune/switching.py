@@ -13,7 +13,7 @@ from ..mutability import RunMutability
 from ..rules.situation import Situation
 from ..settings import flush_every, is_asynchronous, is_cached
 from .belief.belief import Belief
-from .belief.model import Array
+from .belief.shape import Array
 
 
 def out_of_reach(mutability: RunMutability, active: Values, candidates: Sequence[Values]) -> set[int]:

@@ -10,7 +10,7 @@ import msgspec
 from ...intents.events import Value, Values
 from ...intents.observe.faults.redundancy import effective
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
-from ...intents.tune.belief.model import Shape
+from ...intents.tune.belief.shape import Shape
 from .evidence import FACTS, RunEvidence, is_flushed
 from .fit import Case
 

@@ -17,7 +17,7 @@ from ...intents.observe.faults.redundancy import effective
 from ...intents.rules.situation import MAX_FLUSH_THREADS
 from ...intents.settings import DEFAULTS, is_asynchronous, is_cached
 from ...intents.trace.rows import Amount
-from ...intents.tune.belief.model import Shape
+from ...intents.tune.belief.shape import Shape
 from ...scr_config.catalogue import coerce
 from ..seen_settings import SCR_OWN, Writes, application_writes, bytes_in, seen_settings
 from ..study import Run

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ...intents.events import Values
 from ...intents.settings import flush_every, is_asynchronous
-from ...intents.tune.belief.model import GIB, LOWEST, PRIORS, Array, Parts, Prior, Rates, Shape, predict
+from ...intents.tune.belief.model import GIB, LOWEST, PRIORS, Parts, Prior, Rates, predict
+from ...intents.tune.belief.shape import Array, Columns, Shape
 from .evidence import RunEvidence, is_flushed
 
 OWN_PRIORS = {
@@ -97,7 +98,7 @@ def costs(cases: Sequence[Case], rates: Array) -> Costs:
     for (shape, largest_file, with_scr), places in groups.items():
         named = _named(rates, largest_file, with_scr=with_scr)
         settings = [cases[place].settings for place in places]
-        parts = predict(settings, shape, named)
+        parts = predict(Columns.of(settings, shape), shape, named)
         found["serialise"][places] = shape.rank_bytes / named["serialise_bytes_per_s"]
         found["write"][places] = parts.write_s
         found["encode"][places] = parts.encode_s * with_scr

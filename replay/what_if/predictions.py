@@ -19,7 +19,8 @@ from ...intents.events import Values
 from ...intents.observe.faults.redundancy import SURVIVES
 from ...intents.rules.levers import LEVERS
 from ...intents.settings import flush_every, is_asynchronous, is_cached
-from ...intents.tune.belief.model import LOWEST, Array
+from ...intents.tune.belief.model import LOWEST
+from ...intents.tune.belief.shape import Array
 from ..study import Run
 from ..study_rows import Study
 from .candidates import Candidate, Domains, candidates, domains, relevant

@@ -18,7 +18,7 @@ import numpy as np
 from ....goodput.checkpoint_cost import CheckpointCost
 from ...events import Values
 from ...rules.levers import NAMES
-from ...settings import flush_every, is_asynchronous, is_cached
+from ...settings import flush_every, is_cached
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, RowSeen, measure
 from .model import (
@@ -26,21 +26,17 @@ from .model import (
     LOWEST,
     MEMBERS,
     PRIORS,
-    Array,
     Parts,
     Prior,
-    Shape,
-    column,
     draw_rates,
-    flush_threads,
     logs,
     meanwhile_s,
-    places,
     predict,
 )
 from .observations import Identity, ObservedCheckpoint, identity
 from .quantiles import median, quantile
 from .rework import expected_rework_s, exposure_s, losses_per_s
+from .shape import Array, Columns, Shape, places
 
 CANDIDATES = 60
 _BY_VALUE, _BY_CANDIDATE, _BY_SCHEME, _BY_FLUSH, _BY_SLOWDOWN = 0.045, 0.05, 0.25, 0.15, 0.3
@@ -73,13 +69,14 @@ class Belief:
         self._rng = np.random.default_rng(_SEED)
         self._doubts = np.random.default_rng(_SEED + 1).standard_normal((len(Row), MEMBERS))
         rates = draw_rates(self._rng, priors)
-        parts = predict(candidates, shape, rates)
+        columns = Columns.of(candidates, shape)
+        parts = predict(columns, shape, rates)
         chosen = _distinct(candidates, parts, kept)
         self._kept = sum(index < kept for index in chosen)
         self._rate_names = tuple(priors)
         self._prior_rates = self._rates = np.array([np.log(rates[name]) for name in priors])
         parts = Parts(*(part[chosen] for part in parts))
-        self._take([candidates[i] for i in chosen], parts.haste)
+        self._take([candidates[i] for i in chosen], columns.some(chosen), parts.haste)
         self._prior = self._predicted(parts)
         self.totals: Array
         self.flush_s: Array
@@ -92,7 +89,7 @@ class Belief:
         first_with = {(name, self.candidates[i][name]): i for name in NAMES for i in reversed(best)}
         observed = {index for each in seen if (index := self.index_of(each)) is not None}
         chosen = sorted({*range(self._kept), *observed, *best[:CANDIDATES], *first_with.values()})
-        self._take([self.candidates[i] for i in chosen], self._haste[chosen])
+        self._take([self.candidates[i] for i in chosen], self._of.some(chosen), self._haste[chosen])
         self._prior = self._prior[chosen]
         self._believe(self._rows[chosen])
 
@@ -155,7 +152,7 @@ class Belief:
     def _never_waits(self, index: int, seen: Sequence[ObservedCheckpoint]) -> bool:
         """Return whether so many flushes were `seen` that waits would have begun, and there were none."""
         flushed = [each for each in seen if each.flushed]
-        return len(flushed) >= SHOWN + self._held[index] - 1 and not any(each.wait_s for each in flushed)
+        return len(flushed) >= SHOWN + self._of.held[index] - 1 and not any(each.wait_s for each in flushed)
 
     def _block(self, rows: Array, seen: Sequence[int], free: Sequence[int]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.
@@ -164,10 +161,10 @@ class Belief:
         so that the first outputs have none. Those that are `free` of waits have shown that, too.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
-        free_s = meanwhile_s(self._every, self._held, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
-        wait_s = self._beside * np.maximum(0.0, flush_s - free_s) / self._haste
-        blocked_s = np.where(self._beside, wait_s, flush_s)
-        least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
+        free_s = meanwhile_s(self._of, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
+        wait_s = self._of.beside * np.maximum(0.0, flush_s - free_s) / self._haste
+        blocked_s = np.where(self._of.beside, wait_s, flush_s)
+        least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._of.cached * blocked_s)
         least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
         least[free] = -np.inf
         rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
@@ -176,7 +173,7 @@ class Belief:
         """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
         prefix = factors["prefix"] * self._rng.standard_normal(MEMBERS)
         cache = factors["cache"] * self._rng.standard_normal(MEMBERS)
-        tier = np.where(self._cached, cache, prefix)
+        tier = np.where(self._of.cached, cache, prefix)
         before, rows = self._rows, self._rows.copy()
         for row, factor in (
             (Row.FLUSH, prefix),
@@ -187,11 +184,11 @@ class Belief:
             rows[:, row] += factor
         flush_s, flushed_s = np.exp(rows[:, Row.FLUSH]), np.exp(before[:, Row.FLUSHED] + tier)
         blocked_s = np.where(
-            self._beside, flush_s - self.shape.between_s, flush_s - np.exp(before[:, Row.FLUSH])
+            self._of.beside, flush_s - self.shape.between_s, flush_s - np.exp(before[:, Row.FLUSH])
         )
-        longer_s = self._cached * np.where(self._beside, np.maximum(0.0, blocked_s), blocked_s)
+        longer_s = self._of.cached * np.where(self._of.beside, np.maximum(0.0, blocked_s), blocked_s)
         rows[:, Row.FLUSHED] = np.log(np.maximum(flushed_s + longer_s, np.exp(rows[:, Row.UNFLUSHED])))
-        rows[:, Row.SLOWDOWN] *= np.where(self._beside, np.exp(prefix), 1.0)
+        rows[:, Row.SLOWDOWN] *= np.where(self._of.beside, np.exp(prefix), 1.0)
         self._prior = rows
         self._believe(rows)
 
@@ -261,24 +258,20 @@ class Belief:
         rates = zip(self._rate_names, self._rates, strict=True)
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
-    def _take(self, candidates: Sequence[Values], haste: Array) -> None:
-        self.candidates = candidates
+    def _take(self, candidates: Sequence[Values], columns: Columns, haste: Array) -> None:
+        self.candidates, self._of = candidates, columns
         self._haste = haste
         self._usual_haste: list[float] = median(haste).tolist()
         self._index = {identity(each): i for i, each in enumerate(candidates)}
-        self._cached = np.array([[is_cached(each)] for each in candidates])
-        self._beside = np.array([[is_asynchronous(each)] for each in candidates])
-        self._held = column(candidates, places)
-        self._every = column(candidates, flush_every)
         self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
 
     def _believe(self, rows: Array) -> None:
         """Make `rows` what is believed, rounded: all that is decided follows from these digits."""
         self._rows = np.round(rows, _DIGITS)
         flush_s = np.exp(self._rows[:, Row.FLUSH])
-        exposed_s = exposure_s(self._every, self._beside, self.shape.between_s, flush_s)
+        exposed_s = exposure_s(self._of.every, self._of.beside, self.shape.between_s, flush_s)
         self._rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
-        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + self._rework_s
+        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._of.every) + self._rework_s
         self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
         self.flush_s = np.round(median(flush_s), _DIGITS)
 
@@ -302,14 +295,14 @@ class Belief:
                 each["SCR_FLUSH_TYPE"],
                 bool(each["SCRTUNE_FLUSH_CPUS"]),
                 each["SCRTUNE_FLUSH_NICE"],
-                flush_threads(each, self.shape),
+                threads,
             )
-            for each in candidates
+            for each, threads in zip(candidates, self._of.threads[:, 0].tolist(), strict=True)
         ]
         flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))
         slowdown_s = parts.slowdown_s * np.exp(_BY_SLOWDOWN * draws(size))
         unflushed_s = parts.write_s + encode_s
-        flushed_s = unflushed_s + np.where(self._beside, parts.wait_s, flush_s)
+        flushed_s = unflushed_s + np.where(self._of.beside, parts.wait_s, flush_s)
         rows = [
             *(logs(unflushed_s) + misfit, logs(flushed_s) + misfit, slowdown_s),
             *(logs(parts.write_s), logs(encode_s), logs(flush_s)),

@@ -1,6 +1,7 @@
 """What is learnt of a job: its checkpoints so far, and the belief that follows from them."""
 
 from collections import Counter
+from collections.abc import Iterable
 from math import hypot, log
 from statistics import median
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from ...rules.levers import LEVERS, domain, joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import LOWEST, OF_VIRTUAL_NODES, PRIORS, Prior, Shape
+from .model import LOWEST, OF_VIRTUAL_NODES, PRIORS, Prior
 from .observations import Observations, ObservedCheckpoint, identity
+from .shape import Shape
 from .sizes import UsualSize, scaled
 
 _LOOK_AGAIN = (2, 3, 5, 9)
@@ -74,8 +76,13 @@ class Learner:
         is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
         self.knows_prefix |= is_first
         shape, is_shifted = _shape(now, cost, self.observations.all), self._has_shifted()
-        if self.belief is None or self._is_other(self.belief.shape, shape, now):
-            self.belief = self._made(shape, now, [now.own, settings, *keep])
+        keep = [now.own, settings, *keep]
+        if self.belief is None:
+            self.belief = self._made(shape, now, keep, joint_settings(now))
+        elif self._is_other(self.belief.shape, shape, now):
+            is_alike = _is_alike(shape, self.belief.shape) and self._basis_now(now) == self._basis
+            some = self.belief.candidates if is_alike else joint_settings(now)
+            self.belief = self._made(shape, now, keep, some)
         elif settled and self.observations.count % _SETTLED_EVERY and not (is_first or is_shifted):
             return False
         if is_shifted:
@@ -123,9 +130,9 @@ class Learner:
     def _basis_now(self, now: Situation) -> _Basis:
         return _Basis(tuple(domain(lever, now) for lever in LEVERS), _priors(now, self._own_s(now)))
 
-    def _made(self, shape: Shape, now: Situation, keep: list[Values]) -> Belief:
+    def _made(self, shape: Shape, now: Situation, keep: list[Values], some: Iterable[Values]) -> Belief:
         self._made_at, self._basis = self.observations.count, self._basis_now(now)
-        made = Belief([*keep, *joint_settings(now)], shape, self._basis.priors, kept=len(keep))
+        made = Belief([*keep, *some], shape, self._basis.priors, kept=len(keep))
         made.update(self.observations.all)
         made.prune(each.settings for each in self.observations.all)
         return made
@@ -153,9 +160,14 @@ class Learner:
 
 def _is_almost(shape: Shape, before: Shape) -> bool:
     """Return whether the belief would hardly be another with `shape` instead of `before`."""
-    same = replace(shape, between_s=before.between_s, used_cores=before.used_cores) == before
     is_as_busy = abs(shape.used_cores - before.used_cores) <= _SAME_CORES
-    return same and is_as_busy and _is_near(shape.between_s, before.between_s, _ALMOST)
+    return is_as_busy and _is_alike(shape, before) and _is_near(shape.between_s, before.between_s, _ALMOST)
+
+
+def _is_alike(shape: Shape, before: Shape) -> bool:
+    """Return whether the candidates that are the best for `before` are likely to be so for `shape`."""
+    same = replace(shape, between_s=before.between_s, used_cores=before.used_cores) == before
+    return same and _is_near(shape.between_s, before.between_s, _INTERVAL_CHANGED)
 
 
 def _is_near(one: float, other: float, most: float) -> bool:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .model import LOWEST, Array
+from .model import LOWEST
 from .observations import ObservedCheckpoint
+from .shape import Array
 
 INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.10, 0.10, 0.7
 _FEW_NOISE = 0.12

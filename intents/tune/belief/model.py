@@ -12,20 +12,14 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 (:mod:`.belief`). With arrays of one value it is an ordinary function.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from math import exp
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from ...cpu_list import cpus_of
-from ...events import Values
-from ...observe.faults.redundancy import effective, storage_factor
-from ...rules.situation import MAX_FLUSH_THREADS
-from ...settings import flush_every, is_asynchronous, is_cached, number
+from .shape import Array, Columns, Shape
 
 GIB = 1024**3
 MEMBERS = 192
@@ -39,13 +33,9 @@ _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
-_SENT = {"SINGLE": 0.0, "RS": 2.0}
-"""Times that the data are sent, by scheme; else once: XOR passes N - 1 parts of 1/(N - 1) (redset_xor.c)."""
 LOWEST = 1e-6
 _AT_ONCE = 20
 """Candidates, whose arrays have 30 KiB: they stay in the processor's cache, and on the daemon's heap."""
-
-Array = NDArray[np.float64]
 
 
 class Prior(msgspec.Struct, frozen=True):
@@ -117,39 +107,6 @@ _AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "beyond_pag
 Rates = Mapping[str, Array]
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as far as the model needs it; `rank_bytes` and `files` are one rank's, `used_cores` as well.
-
-    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask. A cache
-    `on_device` is not in memory.
-    """
-
-    nodes: int
-    ranks_per_node: int
-    rank_bytes: float
-    files: int
-    between_s: float
-    cores: int
-    used_cores: float
-    mask_cores: int
-    on_device: bool = False
-
-    @property
-    def node_bytes(self) -> float:
-        """Bytes of a node's ranks."""
-        return self.rank_bytes * self.ranks_per_node
-
-    @property
-    def ranks(self) -> int:
-        """Ranks of all nodes."""
-        return self.nodes * self.ranks_per_node
-
-    @property
-    def bound(self) -> bool:
-        """True when the ranks, and flush threads with them, keep to a part of the node's CPUs."""
-        return self.mask_cores < self.cores
-
-
 class Parts(NamedTuple):
     """Seconds of a checkpoint's parts, (settings, members) each; the flush as if this one is flushed."""
 
@@ -173,95 +130,63 @@ def draw_rates(
     return drawn
 
 
-def flush_threads(settings: Values, shape: Shape) -> int:
-    """Return the threads that copy a rank's files: the lever's value, else AXL's own number."""
-    if settings.get("SCR_FLUSH_TYPE") == "SYNC":
-        return 1
-    default = min(max(1, shape.cores), MAX_FLUSH_THREADS)
-    return min(shape.files, number(settings, "SCRTUNE_FLUSH_THREADS") or default)
-
-
-def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
-    """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
-    starts = range(0, len(candidates), _AT_ONCE)
-    some = [_predict(candidates[start : start + _AT_ONCE], shape, rates) for start in starts]
+def predict(columns: Columns, shape: Shape, rates: Rates) -> Parts:
+    """Return what a checkpoint costs under each of some settings, for each member of the ensemble."""
+    starts = range(0, len(columns.cached), _AT_ONCE)
+    some = [_predict(columns.some(slice(start, start + _AT_ONCE)), shape, rates) for start in starts]
     return Parts(*map(np.concatenate, zip(*some, strict=True)))
 
 
-def _predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
-    cached, beside = column(candidates, is_cached), column(candidates, is_asynchronous)
-    every = column(candidates, flush_every)
-    own_cpus = column(candidates, _own_cpus)
-    is_bound = shape.bound * (own_cpus == 0)
-    is_nice = beside * column(candidates, lambda each: number(each, "SCRTUNE_FLUSH_NICE") > 0)
-    threads = column(candidates, lambda each: flush_threads(each, shape))
-    wanted = threads * rates["thread_cores"]
-    busy = np.where(own_cpus > 0, np.minimum(wanted, own_cpus / shape.ranks_per_node), wanted)
+def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
+    is_bound = shape.bound * (of.own_cpus == 0)
+    wanted = of.threads * rates["thread_cores"]
+    busy = np.where(of.own_cpus > 0, np.minimum(wanted, of.own_cpus / shape.ranks_per_node), wanted)
     idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
     cache_s = _cached(shape, rates)
-    alone_s = cached * _flush(candidates, is_bound, shape, rates, busy / wanted)
-    left = np.where(is_nice, _yielding(threads, idle, alone_s, shape, rates), busy / wanted)
-    beside_s = cached * _flush(candidates, is_bound, shape, rates, left)
-    free_s = meanwhile_s(every, column(candidates, places), shape.between_s, cache_s)
+    alone_s = of.cached * _flush(of, is_bound, shape, rates, busy / wanted)
+    left = np.where(of.nice, _yielding(of.threads, idle, alone_s, shape, rates), busy / wanted)
+    beside_s = of.cached * _flush(of, is_bound, shape, rates, left)
+    free_s = meanwhile_s(of, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
-    wait_s = beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
-    slower = 1 + rates["beside"] * _overlapped(beside * beside_s, every, column(candidates, places), shape)
+    wait_s = of.beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
+    slower = 1 + rates["beside"] * _overlapped(of, of.beside * beside_s, shape)
     return Parts(
-        write_s=np.where(cached, cache_s * slower, _direct(candidates, shape, rates)),
-        encode_s=cached * _encode(candidates, shape, rates) * slower,
+        write_s=np.where(of.cached, cache_s * slower, _direct(of, shape, rates)),
+        encode_s=of.cached * _encode(of, shape, rates) * slower,
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
-        slowdown_s=beside
-        * np.minimum(alone_s, every * shape.between_s)
+        slowdown_s=of.beside
+        * np.minimum(alone_s, of.every * shape.between_s)
         * _slowed_share(busy - idle, is_bound, shape, rates)
-        * np.where(is_nice, rates["yielded"], 1.0),
+        * np.where(of.nice, rates["yielded"], 1.0),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
     )
 
 
-def _overlapped(flush_s: Array, every: Array, held: Array, shape: Shape) -> Array:
+def _overlapped(of: Columns, flush_s: Array, shape: Shape) -> Array:
     """Return the share of outputs that begin beside an earlier flush: where the cache has room for both.
 
     A flush about as long as the interval is at times the longer one, at times not.
     """
     outputs = flush_s / shape.between_s
     outlasts = np.clip((outputs - _SHORTER) / (_LONGER - _SHORTER), 0.0, 1.0)
-    return np.asarray((held > 1) * outlasts * np.minimum(1.0, outputs / every))
+    return np.asarray((of.held > 1) * outlasts * np.minimum(1.0, outputs / of.every))
 
 
-def _own_cpus(settings: Values) -> int:
-    """Return how many CPUs the flush threads of a node have for themselves; 0: those of their ranks."""
-    text = "" if settings.get("SCR_FLUSH_TYPE") == "SYNC" else str(settings.get("SCRTUNE_FLUSH_CPUS", ""))
-    with suppress(ValueError):
-        return len(cpus_of(text))
-    return 0
-
-
-def places(settings: Values) -> int:
-    """Return how many datasets the cache holds."""
-    return max(1, number(settings, "SCR_CACHE_SIZE"))
-
-
-def column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
-    """Return a number of each of `candidates`, (candidates, 1): floats, for integers may be of any size."""
-    return np.array([float(of(each)) for each in candidates])[:, None]
-
-
-def meanwhile_s(every: Array, held: Array, between_s: float, write_s: Array) -> Array:
+def meanwhile_s(of: Columns, between_s: float, write_s: Array) -> Array:
     """Return the seconds that a flush may take until an output waits for it.
 
     In a cache of one place the next output needs that. Of several those of datasets that are not being
-    flushed are given up first (scr.c:1509), so that only the next flush, `every` checkpoints later, waits.
+    flushed are given up first (scr.c:1509), so that only the next flush, some checkpoints later, waits.
     """
-    return np.where(held > 1, every * (between_s + write_s), between_s)
+    return np.where(of.held > 1, of.every * (between_s + write_s), between_s)
 
 
-def _direct(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
+def _direct(of: Columns, shape: Shape, rates: Rates) -> Array:
     together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
     written_s = shape.node_bytes / np.minimum(_share_of_prefix(shape, rates), together)
     beyond_s = np.maximum(0.0, written_s - shape.node_bytes / rates["cache_bytes_per_s"])
-    drops = column(candidates, lambda each: number(each, "SCRTUNE_DROP_BEHIND"))
-    saved_s = np.where(drops, (1 - rates.get("beyond_pages", 1.0)) * beyond_s, 0.0)
+    saved_s = np.where(of.drops, (1 - rates.get("beyond_pages", 1.0)) * beyond_s, 0.0)
     files_s = shape.files * (rates["prefix_file_s"] + shape.ranks * rates["create_s"])
     return _produced(shape, rates) + written_s - saved_s + files_s
 
@@ -292,47 +217,35 @@ def _yielding(threads: Array, idle: Array, alone_s: Array, shape: Shape, rates: 
     return 1 / (1 - with_core + with_core / np.clip(idle / busy, _LEFT_OVER, 1.0))
 
 
-def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
-    schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
-    members = [max(2, min(number(each, "SCR_SET_SIZE"), shape.nodes)) for each in candidates]
-    sent = np.array([_SENT.get(scheme, 1.0) for scheme in schemes])[:, None]
-    stored = np.array([storage_factor(scheme, n) for scheme, n in zip(schemes, members, strict=True)])[
-        :, None
-    ]
-    is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
-    is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
-    messages = shape.rank_bytes / column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
+def _encode(of: Columns, shape: Shape, rates: Rates) -> Array:
     # what is written no faster than the device takes it in is there already
-    synced_s = np.maximum(0.0, stored * (1 / rates["synced_bytes_per_s"] - 1 / rates["cache_bytes_per_s"]))
+    synced_s = np.maximum(0.0, of.stored * (1 / rates["synced_bytes_per_s"] - 1 / rates["cache_bytes_per_s"]))
     a_byte_s = (
-        is_coded / rates["encode_read_bytes_per_s"]
-        + sent / rates["encode_send_bytes_per_s"]
-        + is_xor / rates["encode_xor_bytes_per_s"]
-        + (stored - 1) / rates["cache_bytes_per_s"]
-        + shape.on_device * is_coded * synced_s
+        of.coded / rates["encode_read_bytes_per_s"]
+        + of.sent / rates["encode_send_bytes_per_s"]
+        + of.xored / rates["encode_xor_bytes_per_s"]
+        + (of.stored - 1) / rates["cache_bytes_per_s"]
+        + shape.on_device * of.coded * synced_s
     )
-    return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
+    messages = shape.rank_bytes / of.message_bytes
+    return np.asarray(shape.node_bytes * a_byte_s + of.coded * messages * rates["message_s"])
 
 
-def _flush(
-    candidates: Sequence[Values], is_bound: Array, shape: Shape, rates: Rates, left: Array | float = 1.0
-) -> Array:
+def _flush(of: Columns, is_bound: Array, shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
     """Return the makespan of a rank's files over its threads, each of which has so much `left` of a core.
 
     A core that is wanted by others slows the thread down, not the prefix directory.
     """
-    threads = column(candidates, lambda each: flush_threads(each, shape))
     share = np.where(is_bound, rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left
     cap = _share_of_prefix(shape, rates) / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
-    copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
-    buffer_bytes = column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
-    misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
-    calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads / left
-    file_s = rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
+    longest = np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(of.threads * one, cap))
+    misses = (of.file_buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
+    calls_s = shape.rank_bytes / of.file_buffer_bytes * rates["call_s"] / of.threads / left
+    file_s = rates["prefix_file_s"] / np.minimum(of.threads, _METADATA_THREADS)
     files_s = shape.files * (file_s + shape.ranks * rates["create_s"])
-    return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
+    return np.asarray(shape.rank_bytes * longest * (1 + misses) + calls_s + files_s)
 
 
 def _slowed_share(missing: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:

@@ -6,7 +6,7 @@ want, and take two to five times as long for arrays of this size.
 
 import numpy as np
 
-from .model import Array
+from .shape import Array
 
 
 def quantile(values: Array, share: float) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from ...events import Values
 from ...observe.faults.redundancy import SURVIVES, effective
 from ...settings import is_cached
-from .model import Array
+from .shape import Array
 
 NODE_FAILURES_PER_S = 1.97e-5 * 8 / 3600
 BEYOND_REDUNDANCY = 0.15

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.belief.model import GIB, Shape
+from scrtune.intents.tune.belief.model import GIB
+from scrtune.intents.tune.belief.shape import Shape
 from scrtune.replay.what_if.evidence import RunEvidence
 from scrtune.replay.what_if.fit import NAMES, PRIORS_OF_RUNS, Case, case_of, costs, fit_runs
 

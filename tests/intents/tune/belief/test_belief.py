@@ -23,9 +23,10 @@ from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_cached
 from scrtune.intents.tune.belief.belief import CANDIDATES, Belief
 from scrtune.intents.tune.belief.measured import Row, measure
-from scrtune.intents.tune.belief.model import GIB, PRIORS, Prior, Shape
+from scrtune.intents.tune.belief.model import GIB, PRIORS, Prior
 from scrtune.intents.tune.belief.observations import Observations, ObservedCheckpoint, identity
 from scrtune.intents.tune.belief.rework import NODE_FAILURES_PER_S
+from scrtune.intents.tune.belief.shape import Shape
 
 OWN: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
 ASYNC: Values = {**OWN, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1}

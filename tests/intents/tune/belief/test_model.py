@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.belief.model import GIB, PRIORS, Parts, Shape, draw_rates, flush_threads, predict
+from scrtune.intents.tune.belief.model import GIB, PRIORS, Parts, draw_rates, predict
+from scrtune.intents.tune.belief.shape import Columns, Shape, flush_threads
 
 sys.path.append(str(Path(__file__).parents[4]))  # benchmarks are no part of the package
 
@@ -45,7 +46,7 @@ SHAPE = Shape(
 def parts(settings: Values, shape: Shape = SHAPE, **rates: float) -> Parts:
     """Return what 64 draws of all rates say but `rates`, the same in each, and :data:`ALONE`."""
     given = {name: np.full(64, value) for name, value in rates.items()}
-    return Parts(*(part[0] for part in predict([settings], shape, {**RATES, **given})))
+    return Parts(*(part[0] for part in predict(Columns.of([settings], shape), shape, {**RATES, **given})))
 
 
 def blocking_s(settings: Values, shape: Shape = SHAPE) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -292,7 +293,7 @@ class TestWhateverTheRates:
     def test_each_of_many_settings_costs_what_it_costs_alone(
         self, candidates: list[Values], shape: Shape
     ) -> None:
-        together = predict(candidates, shape, RATES)
+        together = predict(Columns.of(candidates, shape), shape, RATES)
         for index, settings in enumerate(candidates):
             for part, alone in zip(together, parts(settings, shape), strict=True):
                 assert part[index] == pytest.approx(alone, rel=1e-12)
