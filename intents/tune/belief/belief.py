@@ -64,6 +64,7 @@ class Belief:
         shape: Shape,
         priors: Mapping[str, Prior] = PRIORS,
         kept: int = 1,
+        seen: Sequence[ObservedCheckpoint] = (),
     ) -> None:
         self.shape = shape
         self._rng = np.random.default_rng(_SEED)
@@ -81,7 +82,7 @@ class Belief:
         self.totals: Array
         self.flush_s: Array
         self._rows: Array
-        self._believe(self._prior)
+        self.update(seen)
 
     def prune(self, seen: Iterable[Identity]) -> None:
         """Keep what was `seen`, what is believed to be best, and the best with each value of a lever."""
@@ -108,14 +109,15 @@ class Belief:
             if (index := self.index_of(each.settings)) is not None:
                 known.setdefault(index, []).append(each)
         if not known:
+            self._believe(self._prior)
             return
         data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
         predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
-        state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
-        after = _kalman(state, predicted, data)
+        after = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
+        _kalman(after, predicted, data)
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
         self._show(rows, data, _is_surprising(predicted, data))
-        rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
+        np.maximum(rows[:, Row.SLOWDOWN], 0.0, out=rows[:, Row.SLOWDOWN])
         flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
         self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
         self._rates = after[-len(self._prior_rates) :]
@@ -355,16 +357,19 @@ def _cycle_s(rows: Array, every: Array | int) -> Array:
     return np.asarray((flushed_s + (every - 1) * np.exp(rows[Row.UNFLUSHED])) / every)
 
 
-def _kalman(state: Array, predicted: Array, data: Measured) -> Array:
-    """Return `state` (n x members) given `data`: the stochastic ensemble Kalman filter's analysis step."""
+def _kalman(state: Array, predicted: Array, data: Measured) -> None:
+    """Update `state` (n x members) by `data`: the analysis step of the stochastic ensemble Kalman filter.
+
+    In place, for it may have several MiB, and new pages cost more than the arithmetic.
+    """
     count = len(data.values)
     covariance = data.covariance + _SLIGHTLY * np.eye(count)
     middle = predicted.mean(axis=1)
     expected = predicted - middle[:, None]
     spread = expected @ expected.T / (MEMBERS - 1) + covariance
     limit = _limit(predicted, data)
-    centred = state - state.mean(axis=1, keepdims=True)
-    gain = (centred @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
+    # the deviations of `expected` add up to nothing, so that the mean of `state` is of no effect
+    gain = (state @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
     drawn = np.linalg.cholesky(covariance) @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
     seen = np.clip(data.values, middle - limit, middle + limit)
-    return np.asarray(state + gain @ (seen[:, None] + drawn - predicted))
+    state += gain @ (seen[:, None] + drawn - predicted)

@@ -132,9 +132,9 @@ class Learner:
 
     def _made(self, shape: Shape, now: Situation, keep: list[Values], some: Iterable[Values]) -> Belief:
         self._made_at, self._basis = self.observations.count, self._basis_now(now)
-        made = Belief([*keep, *some], shape, self._basis.priors, kept=len(keep))
-        made.update(self.observations.all)
-        made.prune(each.settings for each in self.observations.all)
+        seen = self.observations.all
+        made = Belief([*keep, *some], shape, self._basis.priors, kept=len(keep), seen=seen)
+        made.prune(each.settings for each in seen)
         return made
 
     def _own_s(self, now: Situation) -> float:
