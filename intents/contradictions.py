@@ -1,6 +1,7 @@
 """What the user declared and cannot be: told, with what counts instead. It never stops a job."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from .declared import Declared
 from .events import Durability, SettingsObserved
@@ -10,10 +11,12 @@ from .observe.faults.redundancy import (
     keeps_floor,
     most_survived,
 )
-from .observe.intents import Intents
+
+if TYPE_CHECKING:  # `scrtune run` asks about declarations alone, before the application is there
+    from .observe.intents import Intents
 
 
-def contradictions(job: SettingsObserved, intents: Intents) -> tuple[str, ...]:
+def contradictions(job: SettingsObserved, intents: "Intents") -> tuple[str, ...]:
     """Return what is contradictory in what was said of `job`, by itself and with what was observed."""
     return (*_unknown(job), *in_declared(job.declared), *_in_job(job, intents))
 
@@ -45,7 +48,7 @@ def in_declared(said: Declared) -> Iterator[str]:
         yield f"--checkpoint-overhead 0 and at least {least} checkpoints (--checkpoints) cannot be"
 
 
-def _in_job(job: SettingsObserved, intents: Intents) -> Iterator[str]:
+def _in_job(job: SettingsObserved, intents: "Intents") -> Iterator[str]:
     losses, faults, begun = job.declared.losses, intents.faults, intents.clean_start
     if losses is not None and losses > (most := declared_losses(job)):
         yield (

@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections.abc import Mapping
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
@@ -277,7 +277,7 @@ def _complete(name: str, entry: _Fields) -> _Fields:
 
 
 def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:
-    data = resources.files(__package__).joinpath(file).read_bytes()
+    data = Path(__file__).with_name(file).read_bytes()
     entries = msgspec.json.decode(data, type=dict[str, dict[str, object]])
     fill = _complete if kind is Parameter else lambda name, entry: {"name": name, **entry}
     return MappingProxyType({name: msgspec.convert(fill(name, each), kind) for name, each in entries.items()})

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -52,7 +51,7 @@ def write_atomic(
     `durable` also waits (`sync`) until it would survive a loss of power; what lies in a cache need not. The
     new file has `mode`, by default what the umask leaves.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, _FILE_MODE if mode is None else mode)
     try:
