@@ -3,7 +3,8 @@
  * Nobody reads them but after a failure, and yet they fill the memory: each checkpoint past the cache takes new pages.
  * In a virtual machine the first use of a page goes through the hypervisor, which takes longer than to fill it. So
  * each output is brought to the storage, and those before it, which are there by then, leave their pages to the next.
- * The newest stays in memory for a restart. A thread does it, at nice 19: the application waits for none of it.
+ * The newest stays in memory for a restart. A thread does it, at nice 19 but for the first output with it: the
+ * application waits for none of it.
  */
 #include "scrtune.h"
 
@@ -30,6 +31,7 @@ typedef struct {
 
 typedef struct {
     paths newest, older;
+    bool yields; /* to all that computes */
 } work;
 
 static bool is_wanted;
@@ -129,7 +131,9 @@ static void work_free(work *done)
 static void *work_run(void *given)
 {
     work *mine = given;
-    setpriority(PRIO_PROCESS, 0, 19); /* Linux: 0 is this thread */
+    if (mine->yields) {
+        setpriority(PRIO_PROCESS, 0, 19); /* Linux: 0 is this thread */
+    }
     each_file(&mine->older, drop);
     each_file(&mine->newest, begin_writing);
     work_free(mine);
@@ -154,7 +158,7 @@ static bool start_thread(work *mine)
     return is_started;
 }
 
-void behind_completed(void)
+static void start_work(bool yields)
 {
     if (!is_wanted || is_busy) {
         return;
@@ -164,6 +168,7 @@ void behind_completed(void)
         return;
     }
     is_busy = true;
+    mine->yields = yields;
     bool is_ready = append(&mine->newest, outputs[0].text, outputs[0].length);
     for (int i = 1; i < KEPT; i++) {
         is_ready = is_ready && append(&mine->older, outputs[i].text, outputs[i].length);
@@ -173,12 +178,17 @@ void behind_completed(void)
     }
 }
 
-/* The output that is about to begin shall find the pages of those before it. */
+void behind_completed(void)
+{
+    start_work(true);
+}
+
+/* The output that is about to begin shall find the pages of those before it, though all cores are busy. */
 void behind_use(bool wanted)
 {
     const bool begins = wanted && !is_wanted;
     is_wanted = wanted;
     if (begins) {
-        behind_completed();
+        start_work(false);
     }
 }

@@ -26,22 +26,36 @@ class DropBehind:
 
     def __init__(self) -> None:
         self._outputs: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
+        self._is_wanted = False
 
-    def completed(self, files: Iterable[Path], levers: Levers) -> None:
+    def started(self, levers: Levers) -> None:
+        """Take in under which `levers` an output begins.
+
+        Where it is the first with drop-behind it shall find the pages of those before it: that does not wait
+        for a core.
+        """
+        begins = levers.drop_behind and not self._is_wanted
+        self._is_wanted = levers.drop_behind
+        if begins and self._outputs:
+            self._drop_replaced(nice=0)
+
+    def completed(self, files: Iterable[Path]) -> None:
         """Let the outputs before this one leave the page cache; `files` are the newest now."""
         self._outputs.append(tuple(files))
-        if not levers.drop_behind:
-            return
+        if self._is_wanted:
+            self._drop_replaced(nice=_NICE)
+
+    def _drop_replaced(self, nice: int) -> None:
         newest, replaced = self._outputs.pop(), {*chain.from_iterable(self._outputs)}
         self._outputs = deque([newest], maxlen=KEPT)
         if replaced := replaced.difference(newest):  # the application may write the same files again
             with suppress(RuntimeError):  # no more threads on this system
-                threading.Thread(target=_drop, args=(replaced,), name=THREAD_NAME, daemon=True).start()
+                threading.Thread(target=_drop, args=(replaced, nice), name=THREAD_NAME, daemon=True).start()
 
 
-def _drop(files: Iterable[Path]) -> None:
+def _drop(files: Iterable[Path], nice: int) -> None:
     """Drop what is on the storage; the application waits for none of it."""
-    yield_cores(_NICE)
+    yield_cores(nice)
     for path in files:
         with suppress(OSError):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

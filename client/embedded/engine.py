@@ -113,6 +113,7 @@ class EmbeddedEngine:
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
         if bypass:  # the application may write the very files that a flush is about to replace
             wait_s += self._flusher.wait()
+        self._drop_behind.started(self._levers)
         draft = FileMap(
             dataset=self._last_dataset,
             name=name,
@@ -169,7 +170,7 @@ class EmbeddedEngine:
             self._evict(output.draft.dataset)
         elif output.levers.bypass and filemap.checkpoint:
             self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
-            self._drop_behind.completed(output.files.values(), output.levers)
+            self._drop_behind.completed(output.files.values())
         is_kept = filemap is not None
         return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 

@@ -30,10 +30,20 @@ def outputs(tmp_path: Path) -> list[Path]:
 
 def completed(behind: DropBehind, files: list[Path], levers: Levers) -> None:
     for path in files:
-        behind.completed([path], levers)
-        for thread in threading.enumerate():
-            if thread.name == THREAD_NAME:
-                thread.join()
+        started(behind, levers)
+        behind.completed([path])
+        wait()
+
+
+def started(behind: DropBehind, levers: Levers) -> None:
+    behind.started(levers)
+    wait()
+
+
+def wait() -> None:
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join()
 
 
 def shares(files: list[Path]) -> list[float]:
@@ -45,14 +55,24 @@ def test_what_a_newer_checkpoint_replaces_is_dropped_and_the_newest_stays(output
     assert shares(outputs) == [0, 0, 0, 0, 1]
 
 
-def test_when_it_begins_those_before_are_dropped_with_the_next_output(outputs: list[Path]) -> None:
+def test_the_first_output_with_it_finds_the_pages_of_those_before(outputs: list[Path]) -> None:
     behind = DropBehind()
-    completed(behind, outputs[:3], NOT_WANTED)
+    completed(behind, outputs[:4], NOT_WANTED)
     assert shares(outputs) == [1, 1, 1, 1, 1]
-    completed(behind, outputs[3:4], WANTED)
-    assert shares(outputs) == [1, 0, 0, 1, 1], "of those before the last three are known"
-    completed(behind, outputs[4:], NOT_WANTED)
-    assert shares(outputs) == [1, 0, 0, 1, 1]
+    started(behind, WANTED)
+    assert shares(outputs) == [1, 0, 0, 1, 1], (
+        "the newest stays, and of those before the last three are known"
+    )
+    behind.completed(outputs[4:])
+    wait()
+    assert shares(outputs) == [1, 0, 0, 0, 1]
+
+
+def test_without_it_all_stay(outputs: list[Path]) -> None:
+    behind = DropBehind()
+    completed(behind, outputs[:2], WANTED)
+    completed(behind, outputs[2:], NOT_WANTED)
+    assert shares(outputs) == [0, 1, 1, 1, 1]
 
 
 def test_a_file_that_is_gone_or_written_again_is_no_error(outputs: list[Path]) -> None:
