@@ -256,8 +256,11 @@ def _not_active(view: ExplainView) -> Iterator[Block]:
 
 def _told(view: ExplainView) -> Iterator[str]:
     """Yield what checkpoints cost, and what else there is to know of the settings, as sentences."""
-    is_known = max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
-    cost = f"Checkpoints: {believed(view)}" if is_known else "No checkpoint was measured"
+    cost = "No checkpoint was measured"
+    if view.mode == "observe":
+        cost = "Checkpoints are measured (scrtune status, scrtune goodput), and nothing is proposed"
+    elif max(view.checkpoint_cost_s, view.baseline_cost_s) > 0:
+        cost = f"Checkpoints: {believed(view)}"
     has_budget = view.mode == "auto" and view.running
     left = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}" if has_budget else ""
     yield f"{cost}{left}."

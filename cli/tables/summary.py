@@ -96,7 +96,8 @@ def costs(view: StatusView) -> str:
     """Return what a checkpoint cost on average, and what one is believed to cost."""
     if not view.mean_cost_s:
         return "none measured"
-    return f"mean cost {seconds_text(view.mean_cost_s)}; {believed(view)}"
+    is_believed = max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
+    return f"mean cost {seconds_text(view.mean_cost_s)}" + (f"; {believed(view)}" if is_believed else "")
 
 
 def believed(view: StatusView | ExplainView) -> str:

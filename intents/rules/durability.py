@@ -12,6 +12,9 @@ from ..events import Durability, SettingsObserved, Values, ValueSource
 from ..observe.faults.redundancy import declared_floor, keeps_floor
 from ..settings import is_asynchronous, is_cached, number
 
+NEVER = 2**31 - 1
+"""More checkpoints than a job takes: with SCR_FLUSH of 0 or less none is flushed (scr.c:426)."""
+
 
 class Rails(msgspec.Struct, frozen=True, kw_only=True):
     """The least durable that a checkpoint may be: `floor` is a scheme, SCR_FLUSH is at most `flush_every`.
@@ -49,19 +52,25 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
         return Rails(durability=Durability.STRICT, floor=declared or "SINGLE", because=because)
     if not declared and not job.is_given("SCR_CACHE_BYPASS") and not job.is_given("SCR_COPY_TYPE"):
         return Rails()
-    every = max(1, number(own, "SCR_FLUSH"))
+    every = _flushed_every(own)
+    if is_bypass and every == NEVER:  # which moves each checkpoint all the same, for none is in the cache
+        every = 1
     scheme = declared or str(own["SCR_COPY_TYPE"])
     what = "the declared redundancy floor" if declared else "your SCR_COPY_TYPE"
-    return Rails(
-        durability=None, floor=scheme, flush_every=every, because=f"{what} {scheme}, SCR_FLUSH={every}"
-    )
+    because = f"{what} {scheme}, SCR_FLUSH={own['SCR_FLUSH']}"
+    return Rails(durability=None, floor=scheme, flush_every=every, because=because)
+
+
+def _flushed_every(settings: Values) -> int:
+    every = number(settings, "SCR_FLUSH")
+    return every if every > 0 else NEVER
 
 
 def permits(asked: Rails, after: Values) -> bool:
     """Return whether `after` is as durable as `asked`; the prefix directory survives everything."""
     if not is_cached(after):
         return True
-    if max(1, number(after, "SCR_FLUSH")) > asked.flush_every:
+    if _flushed_every(after) > asked.flush_every:
         return False
     if is_asynchronous(after) and not _is_soon_enough(asked, after):
         return False

@@ -191,13 +191,14 @@ class Trials(TuningState):
         had_begun = cost.dataset <= self._used_up_at
         of_usual = (cost_s, own_s, belief.may_be_less_s(OWN))
         self.budget.charge(*(share * each for each in of_usual), is_tuned=is_tuned, had_begun=had_begun)
-        trial = self._tried.get(identity(settings))
-        if trial is None or index is None or not is_tuned:
+        is_on = self._trial is not None and self._trial.generation == cost.generation
+        trial = self._tried.get(identity(settings)) if is_tuned else self._trial if is_on else None
+        if trial is None or index is None:
             return cost_s
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
         # nothing is claimed that nobody measured
-        lost_s = share * (cost_s - own_s) if self.knows_own else 0.0
+        lost_s = share * (cost_s - own_s) if is_tuned and self.knows_own else 0.0
         rework_s = belief.rework_s(index)
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed) + rework_s
         self.log.measured(trial.generation, Breakdown.of(cost, seen_s, rework_s), found, lost_s)
@@ -222,7 +223,7 @@ class Trials(TuningState):
         view = self._view(belief, now_is)
         if is_replay_due(view, self._replays):
             self._replays += 1
-            self._replay(now)
+            self._replay(belief, now)
         elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(belief)):
             self._quiet = 0
             self._try(self._proposal(view, found), belief, now)
@@ -278,7 +279,8 @@ class Trials(TuningState):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
-        if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
+        is_early = index != OWN and trial.looks < MOST_LOOKS
+        if kept and is_early and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
         is_as_cheap = index == OWN and cost_s <= view.belief.felt[view.incumbent].mean()
         if kept is False and is_as_cheap and trial.looks < MOST_LOOKS:
@@ -342,7 +344,7 @@ class Trials(TuningState):
         expected = belief.breakdown(index) if index is not None else None
         self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
 
-    def _replay(self, now: float) -> None:
+    def _replay(self, belief: Belief, now: float) -> None:
         """Try the user's own settings against those that won: a belief may be wrong."""
         changes = difference(self.baseline, self._incumbent)
         again = users_change(
@@ -354,7 +356,7 @@ class Trials(TuningState):
         )
         self.put(self.baseline)
         self._trial = Trial(generation=self.generation, incumbent=self._incumbent, proposal=again)
-        self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes))
+        self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes), belief.breakdown(OWN))
 
     def _try_since_launch(self, proposal: Proposal, now: float) -> None:
         """The run began with `proposal`: its costs against those of the last run."""
@@ -368,6 +370,7 @@ class Trials(TuningState):
         previous = values(trial.incumbent, trial.proposal.changes)
         self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous)
         self._trial = None
+        del self._dropped[identity(self.wanted)]
         self._incumbent = dict(self.wanted)
         self.pending = None  # there it may gain something else now
 

@@ -13,6 +13,7 @@ from ..settings import difference
 from .active_settings import values
 from .belief.observations import WaitAttribution, identity
 from .chooser import (
+    OWN,
     View,
     best,
     p_better,
@@ -21,7 +22,7 @@ from .chooser import (
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .trials import USED_UP, Trials
-from .tuning_state import TWICE
+from .tuning_state import TWICE, Trial
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
@@ -32,16 +33,21 @@ class Tuner(Trials):
     """Decides about the active settings, one checkpoint at a time; each call returns its :class:`Outcome`."""
 
     def knowledge(self, recalled: Knowledge | None, time_s: float) -> Knowledge | None:
-        """Return what was learnt up to `time_s`, on top of what earlier jobs taught."""
+        """Return what was learnt up to `time_s`, on top of what earlier jobs taught.
+
+        A job that has tried nothing has found no cheaper settings than those before it.
+        """
         if self.belief is None:
             return None
         before = recalled or Knowledge(jobs=0, checkpoints=0)
+        cheapest = self._incumbent if self._tried else {**self.baseline, **before.settings}
+        index = self.belief.index(cheapest)
         return Knowledge(
             jobs=before.jobs + 1,
             checkpoints=before.checkpoints + self.learner.observations.count,
-            settings=difference(self._incumbent, self.baseline),
+            settings=difference(cheapest, self.baseline),
             baseline_s=self.baseline_s,
-            cost_s=self.current_s,
+            cost_s=before.cost_s if index is None else self.belief.breakdown(index).cost_s,
             rates=self.belief.learnt_rates(),
             time_s=time_s,
         )
@@ -206,9 +212,11 @@ class Tuner(Trials):
         value = self.settings[lever.name]
         seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
         if seen.why or view is None:
-            return seen if seen.why else replace(seen, why="no checkpoint was measured yet")
+            is_seen = self.learner.observations.count > 0
+            why = "weighed anew at the next checkpoint" if is_seen else "no checkpoint was measured yet"
+            return seen if seen.why else replace(seen, why=why)
         if self._trial is not None and lever.name in self._trial.proposal.changes:
-            return replace(seen, other=self._trial.incumbent.get(lever.name), why="on trial")
+            return self._on_trial(self._trial, seen, view)
         totals = view.belief.totals.mean(axis=1)
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:
@@ -221,6 +229,12 @@ class Tuner(Trials):
             p_better=p_better(view, index),
             why=stopped[index] or self._why_not(view, index),
         )
+
+    def _on_trial(self, trial: Trial, seen: LeverView, view: View) -> LeverView:
+        totals, tried = view.belief.totals, view.belief.index(self.wanted)
+        gain = (totals[tried if tried is not None else OWN] - totals[view.incumbent]).mean()
+        other = trial.incumbent.get(seen.name)
+        return replace(seen, other=other, gain_s=float(gain), why="on trial, against this value")
 
     def _why_not(self, view: View, index: int) -> str:
         """Return why a candidate that nothing forbids is not in use."""

@@ -120,7 +120,7 @@ def test_while_a_trial_runs_its_levers_are_on_trial(scrtune: Scrtune) -> None:
     ended("j", Job(CACHED, noise=0).until("trial"))
     found = {each.name: each for each in view(scrtune, "explain").levers}
     lever = found["SCR_FLUSH_ASYNC"]
-    assert (lever.value, lever.other, lever.why) == (1, 0, "on trial")
+    assert (lever.value, lever.other, lever.why) == (1, 0, "on trial, against this value")
     assert "seen nothing" in explained(scrtune, "j")
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Durability, SettingsObserved, Values
 from scrtune.intents.observe.faults.redundancy import SURVIVES
-from scrtune.intents.rules.durability import Rails, permits, rails
+from scrtune.intents.rules.durability import NEVER, Rails, permits, rails
 from scrtune.intents.settings import DEFAULTS
 
 CACHED: Values = {"SCR_CACHE_BYPASS": 0}
@@ -30,7 +30,9 @@ def asked(user: Values, durability: str = "", floor: str = "", source: str = "us
         ({"SCR_CACHE_BYPASS": 1}, "next", "", (NEXT, "SINGLE", 1)),
         (CACHED, "", "", (None, "XOR", 10)),
         (EVERY_4TH, "", "", (None, "SINGLE", 4)),
-        ({**EVERY_4TH, "SCR_FLUSH": 0}, "", "", (None, "SINGLE", 1)),
+        ({**EVERY_4TH, "SCR_FLUSH": 0}, "", "", (None, "SINGLE", NEVER)),
+        ({"SCR_FLUSH": 0}, "", "", (NEXT, "SINGLE", 1)),
+        ({"SCR_FLUSH": -1}, "", "PROCESS", (None, "SINGLE", 1)),
         ({"SCR_COPY_TYPE": "PARTNER"}, "", "", (None, "PARTNER", 10)),
         (EVERY_4TH, "", "NODE", (None, "PARTNER", 4)),
         (EVERY_4TH, "", "process", (None, "SINGLE", 4)),
@@ -76,6 +78,8 @@ ASYNC: Values = {**CACHED, "SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE
         ({**CACHED, "SCR_FLUSH": 2}, "XOR-10"),
         ({**CACHED, "SCR_FLUSH": 10}, "XOR-10"),
         ({**CACHED, "SCR_FLUSH": 11}, ""),
+        ({**CACHED, "SCR_FLUSH": 0}, ""),
+        ({**CACHED, "SCR_FLUSH": -1}, ""),
         ({**CACHED, "SCR_FLUSH": 10, "SCR_COPY_TYPE": "PARTNER"}, "XOR-10"),
         ({**CACHED, "SCR_FLUSH": 10, "SCR_COPY_TYPE": "RS"}, "XOR-10"),
         ({**CACHED, "SCR_FLUSH": 10, "SCR_COPY_TYPE": "SINGLE"}, ""),

@@ -198,8 +198,6 @@ def test_each_trial_says_what_is_expected_what_was_seen_and_what_is_left() -> No
     for each in trials:
         assert each.because
         assert each.budget_s > 0
-        if each.rule == "your own settings once more":
-            continue
         assert each.expected is not None
         assert each.seen is not None
         assert each.comparison is not None
@@ -250,6 +248,31 @@ def test_what_was_learnt_brings_the_next_job_there_sooner() -> None:
     more = second.pipeline.knowledge
     assert more is not None
     assert (more.jobs, more.checkpoints) == (2, knowledge.checkpoints + len(second.pipeline.costs))
+
+
+def test_a_job_that_tries_nothing_leaves_the_settings_that_earlier_ones_found() -> None:
+    knowledge = Job(CACHED).settled().pipeline.knowledge
+    assert knowledge is not None
+    assert knowledge.settings
+    watched = Job(CACHED, seed=1, tuning=False)
+    watched.pipeline = Pipeline()
+    watched.tell(KnowledgeRecalled(knowledge=knowledge))
+    watched.start()
+    more = watched.checkpoints(6).pipeline.knowledge
+    assert more is not None
+    assert (more.jobs, more.settings) == (2, knowledge.settings)
+    assert 0 < more.cost_s < more.baseline_s
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_nobody_who_has_no_checkpoint_flushed_is_moved_into_the_cache_without_a_flush(every: int) -> None:
+    """Past the cache SCR_FLUSH is of no effect: each checkpoint is in the prefix directory."""
+    job = Job({"SCR_FLUSH": every}, durability="next")
+    job.past_the_cache_s = 60.0
+    for _ in range(20):
+        job.checkpoint()
+        assert job.in_force["SCR_CACHE_BYPASS"] == 1 or job.in_force["SCR_FLUSH"] == 1
+    assert "accepted" in job.words, "with SCR_FLUSH=1 the cache is cheaper, and as safe"
 
 
 def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it() -> None:
