@@ -52,7 +52,7 @@ def _not_ours(changes: Values, now: Situation) -> str | None:
 
 def _files_collide(changes: Values, now: Situation) -> str | None:
     """Files that may bypass the cache may collide in it."""
-    if now.cached or number({**now.settings, **changes}, "SCR_CACHE_BYPASS"):
+    if now.cached or not is_cached({**now.settings, **changes}):
         return None
     return now.why_no_cache or None
 
@@ -87,7 +87,7 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
         return None
     after = {**now.settings, **changes}
     more_bytes = _more_bytes(after, now, now.intents.flush.largest_bytes)
-    if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
+    if more_bytes <= 0:
         return None
     free_bytes = now.cache_free_bytes
     if free_bytes <= 0:  # from a recorded trace, of which nothing is tried

@@ -12,6 +12,7 @@ from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.faults.redundancy import FLOORS
 from ..observe.io.shared_files import starts_past_the_cache
+from ..rules.durability import Rails, rails
 from ..rules.guards import overruled
 from ..settings import DEFAULTS
 from .decisions import NOT_MADE
@@ -188,8 +189,9 @@ def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     return ""
 
 
-def _declared(job: SettingsObserved) -> tuple[str | bool | Declared, ...]:
-    return job.floor, job.override, job.interval, job.tuning, job.declared
+def _declared(job: SettingsObserved) -> tuple[str | bool | Declared | Rails, ...]:
+    asked = rails(job, {**DEFAULTS, **job.settings})
+    return asked, job.floor, job.override, job.interval, job.tuning, job.declared
 
 
 def _shape(job: SettingsObserved) -> str:

@@ -203,17 +203,20 @@ class Trials(TuningState):
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed) + rework_s
         self.log.measured(trial.generation, Breakdown.of(cost, seen_s, rework_s), found, lost_s)
         trial.lost_s += lost_s
-        if self._trial is None and identity(settings) != identity(self._incumbent):
+        if trial is not self._trial and identity(settings) != identity(self._incumbent):
             self.tuning_s += lost_s  # it ended after its trial had been reverted
         return cost_s
 
     def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool) -> None:
-        trial, self._leaving = self._trial, None
+        trial = self._trial
+        is_judged = trial is None or flushed or bool(_OF_OUTPUTS & trial.proposal.changes.keys())
+        if is_judged:  # else what was decided at the last flush stands
+            self._leaving = None
         view = self._view(belief, now_is)
         if self.wanted != self.baseline and (why := outgrown(now_is)):
             self._go_back(why, now)
         elif trial is not None:
-            if flushed or _OF_OUTPUTS & trial.proposal.changes.keys():
+            if is_judged:
                 self._judge(trial, view, cost_s, now)
         elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
@@ -221,7 +224,8 @@ class Trials(TuningState):
             return
         now_is = replace(now_is, settings=self.settings)
         view = self._view(belief, now_is)
-        if is_replay_due(view, self._replays):
+        can_replay = self.mutability.feasible(self.baseline) == self.baseline
+        if can_replay and is_replay_due(view, self._replays):
             self._replays += 1
             self._replay(belief, now)
         elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(belief)):
@@ -233,16 +237,21 @@ class Trials(TuningState):
                 self._wait_for_launch(view, now_is, now)
 
     def _wait_for_launch(self, view: View, now_is: Situation, now: float) -> None:
-        """Leave to the next launch what only a launch can change, or what it changes for nothing."""
-        if self.pending is not None or now_is.job is None:
+        """Leave to the next launch what only a launch can change, or what it changes for nothing.
+
+        Chosen anew each time, on top of what waits for that launch already.
+        """
+        if (job := now_is.job) is None:
             return
+        self.pending = None
+        now_is = replace(now_is, settings={**now_is.settings, **self.later})
         nothing = np.zeros(len(view.belief.candidates))
         free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
         changes = [difference(each, self._incumbent) for each in view.belief.candidates]
         others = {
             i
             for i, each in enumerate(changes)
-            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, now_is.job)
+            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, job)
         }
         dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
         found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)

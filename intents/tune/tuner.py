@@ -129,6 +129,7 @@ class Tuner(Trials):
         """
         trial, started_with = self._trial, mutability.started_with
         self._waits = WaitAttribution()
+        self._newest = self._last_flushed = self._used_up_at = 0  # datasets may be numbered anew
         self.learner.run += 1
         self._add_together(self._pending)
         self._find(mutability)
@@ -158,12 +159,13 @@ class Tuner(Trials):
     def failed(self, why: str, generation: int, now: float) -> Outcome:
         """A checkpoint under the settings of `generation` failed: never again, if they were tuned."""
         if self.is_tuned(generation, default=False):
-            self._dropped[identity(self.settings_of(generation) or self.settings)] = TWICE
-            if self._trial is not None:
-                self._revert(self._trial, now, why)
-            elif self.wanted != self.baseline:
-                self._dropped[identity(self.settings)] = TWICE
+            failed = identity(self.settings_of(generation) or self.settings)
+            self._dropped[failed] = TWICE
+            if failed == identity(self._incumbent) != identity(self.baseline):
+                self._end_trial(now, why)
                 self._back_to_baseline(now, why)
+            elif self._trial is not None and failed == identity(self.settings):
+                self._revert(self._trial, now, why)
         return self._outcome()
 
     def refused(self, event: ApplyRefused, applied: Values, now: float) -> Outcome:
@@ -255,5 +257,6 @@ class Tuner(Trials):
         self._end_trial(now, why)
         self.later = {name: value for name, value in self.later.items() if name not in arrived}
         self.baseline.update(arrived)
+        self.learner.rebase()
         self.wanted.update(arrived)
         self._back_to_baseline(now, why, rule="what waited for the launch")

@@ -6,7 +6,8 @@ from scrtune.intents.events import (
     UserEdited,
     Values,
 )
-from scrtune.intents.settings import is_cached
+from scrtune.intents.rules.durability import permits
+from scrtune.intents.settings import is_asynchronous, is_cached
 from scrtune.intents.tune.decisions import Verdict
 
 from ..support.simulated_job import CACHED, REAL, Job
@@ -137,3 +138,78 @@ def test_an_interval_that_waits_for_the_launch_is_not_said_to_be_found() -> None
     job.tell(UserEdited(changes={"SCR_CHECKPOINT_SECONDS": 600}))
     assert job.pipeline.advice.at_launch["SCR_CHECKPOINT_SECONDS"] == 600
     assert status_view(job.pipeline, job.now, job_id="j", host="n").savings.interval == {}
+
+
+def test_a_run_that_asks_for_more_durability_begins_anew() -> None:
+    job = Job(CACHED).settled()
+    assert job.in_force["SCR_FLUSH_ASYNC"] == 1
+    job._described["durability"] = "strict"
+    job.start()
+    for _ in range(10):
+        assert permits(job.pipeline.situation.rails, job.in_force)
+        job.checkpoint()
+
+
+def test_so_does_one_whose_user_now_says_that_checkpoints_go_past_the_cache() -> None:
+    job = Job({})
+    job.past_the_cache_s = 20.0
+    job.settled()
+    assert is_asynchronous(job.in_force)
+    job.start({"SCR_CACHE_BYPASS": 1})
+    for _ in range(10):
+        assert not is_asynchronous(job.in_force)
+        job.checkpoint()
+
+
+def test_what_waited_for_a_launch_is_the_users_own_in_the_belief_too() -> None:
+    job = Job(CACHED, nodes=4, mutability={**REAL, "SCR_COPY_TYPE": "launch"}).checkpoints(12)
+    job.tell(UserEdited(changes={"SCR_COPY_TYPE": "PARTNER"}))
+    job.checkpoints(12)
+    job.relaunch()
+    job.checkpoints(12)
+    tuner = job.pipeline.tuner
+    assert tuner is not None
+    assert tuner.belief is not None
+    assert (tuner.baseline["SCR_COPY_TYPE"], tuner.belief.index(tuner.baseline)) == ("PARTNER", 0)
+
+
+class TestPending:
+    """What the next launch begins with is chosen anew as more is seen."""
+
+    def test_what_does_not_pay_any_more_does_not_wait_any_longer(self) -> None:
+        job = Job(CACHED, mutability={**AT_LAUNCH, "SCR_CACHE_BYPASS": "launch"}).until("pending")
+        assert asks_for(job)
+        job.slower = 0.01  # a flush of 4 s takes 40 ms now, and a write of 1 s 10 ms
+        job.checkpoints(40)
+        assert not asks_for(job)
+
+    def test_it_is_as_durable_as_asked_for_with_what_waits_beside_it(self) -> None:
+        fixed = {**REAL, "SCR_FLUSH_ASYNC": "launch", "SCR_CACHE_SIZE": "launch"}
+        job = Job(CACHED, mutability=fixed, durability="next")
+        job.tell(UserEdited(changes={"SCR_CACHE_SIZE": 4}))
+        job.checkpoints(2)
+        job.relaunch()
+        for _ in range(10):
+            assert permits(job.pipeline.situation.rails, job.in_force)
+            job.checkpoint()
+
+
+def test_the_users_own_are_not_measured_again_where_this_run_cannot_have_them() -> None:
+    """Only a launch can take the flush back: a mix of both would be taken for theirs."""
+    for seed in range(3):
+        job = Job(CACHED, mutability={**REAL, "SCR_FLUSH_ASYNC": "launch"}, seed=seed).until("pending")
+        job.relaunch()
+        for _ in range(30):
+            job.checkpoint(slowed_s=5.0)
+            tuner = job.pipeline.tuner
+            assert tuner is not None
+            assert tuner.trying is None or tuner.trying.rule != "your own settings once more"
+
+
+def test_datasets_may_be_numbered_anew() -> None:
+    job = Job({**CACHED, "SCR_FLUSH": 10}, mutability=REAL).checkpoints(30, flush_every=10)
+    job.start()
+    job._dataset = 0
+    job.checkpoints(3, flush_every=10)
+    assert job.pipeline.tuner is not None
+    assert not job.pipeline.tuner.is_flushed, "none of these three was"

@@ -125,15 +125,7 @@ class Observations:
             run=run,
             flushed=cost.flushed or not is_cached(settings),
             beside=is_asynchronous(settings),
-            blocking_s=cost.blocking_s,
-            write_s=cost.write_s,
-            encode_s=cost.encode_s,
-            flush_s=cost.flush_s,
-            wait_s=cost.wait_s,
-            slowdown_s=cost.slowdown_s,
-            slowdown_error_s=cost.slowdown_error_s,
-            reference_error_s=cost.reference_error_s,
-            between_s=cost.between_s,
+            **{name: getattr(cost, name) for name in ("between_s", *PROPORTIONAL)},
         )
         self._enter(seen)
         if len(self._last) > _MOST_KINDS:

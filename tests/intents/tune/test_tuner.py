@@ -1,18 +1,21 @@
 """The tuner on the simulated jobs of `make bench-tuner`, few and short: safe first, and of use."""
 
 import sys
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from math import prod
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replaced
 
 from scrtune.goodput.events import FlushCompleted, OutputCompleted
 from scrtune.intents.events import KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.levers import LEVERS, Component
 from scrtune.intents.settings import DEFAULTS
+from scrtune.intents.tune.chooser import MOST_LOOKS
 from scrtune.intents.tune.decisions import Verdict
 from scrtune.intents.tune.tuner import Tuner
 
@@ -314,3 +317,68 @@ def test_what_spikes_said_of_the_users_own_settings_is_found_out_when_much_has_b
     assert verdicts[:2] == [Verdict.TRIAL, Verdict.ACCEPTED]
     assert run.settings == made.own
     assert pipeline.tuner.baseline_s < 2 * run.machine.truth.cost_s(made.own)
+
+
+class TestFailures:
+    """Whose flush fails is left, and never tried again; what is innocent stays."""
+
+    def fails(self, job: Job, generation: int) -> None:
+        """A flush of an earlier checkpoint, under the settings of `generation`, turns out to have failed."""
+        flush = FlushCompleted(
+            dataset=1,
+            start_s=job.now - 2,
+            end_s=job.now,
+            generation=generation,
+            asynchronous=True,
+            valid=False,
+        )
+        job.tell(flush)
+
+    def test_what_was_kept_is_left_also_while_something_else_is_on_trial(self) -> None:
+        job = Job(CACHED, mutability=REAL).until("accepted")
+        accepted = next(each for each in job.pipeline.decisions if each.verdict is Verdict.ACCEPTED)
+        while job.trying is None:
+            job.checkpoint(slowed_s=2.0)
+        self.fails(job, accepted.generation)
+        assert job.words[-2:] == ["reverted", "back to the user's settings"]
+        for _ in range(20):
+            assert job.in_force != {**job.in_force, **accepted.changes}, "never again"
+            job.checkpoint(slowed_s=2.0)
+
+    def test_what_is_active_stays_when_a_flush_of_others_has_failed(self) -> None:
+        job = Job(CACHED, mutability=REAL, noise=0.1).checkpoints(60, slowed_s=2.0)
+        tuner = job.pipeline.tuner
+        assert tuner is not None
+        active, others = dict(tuner.settings), [1, 4, 5]
+        assert all(tuner.settings_of(each) != active for each in others)
+        for each in others:
+            self.fails(job, each)
+        assert tuner.settings == active != tuner.baseline
+
+
+class SlowFlushes(Job):
+    """An asynchronous flush takes 19 s: nearly all of the time until the next output."""
+
+    _flush: FlushCompleted | None = None
+
+    def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
+        if flush is not None:
+            self._flush = replaced(flush, end_s=flush.start_s + 19.0)
+        for _ in range(steps):
+            present = self._flush
+            super().compute(1, beside_s / steps if present else 0.0)
+            if present and present.end_s <= self.now:
+                self.tell(present)
+                self._flush = None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_trial_that_has_lost_ends_although_its_costs_come_with_those_of_the_next_output(seed: int) -> None:
+    """Each second checkpoint is flushed; what that cost is complete only when the one after it has ended."""
+    job = SlowFlushes({**CACHED, "SCR_FLUSH": 2}, mutability=REAL, reinit_s=0.1, noise=0.05, seed=seed)
+    looks = Counter[int]()
+    for _ in range(60):
+        job.checkpoint(flush_every=2, slowed_s=6.0)
+        looks[job.pipeline.advice.generation] += job.trying is not None
+    # two checkpoints a flush, one more until the last flush's cost is complete, and the way back
+    assert max(looks.values()) <= 2 * MOST_LOOKS + 4
