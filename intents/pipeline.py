@@ -152,7 +152,7 @@ class Pipeline(JobState):
         if changes or edit.released:
             self._run = run.edited(changes, is_pin=edit.is_pin)
             own = {**self._run.own, **in_force(tuner.baseline, before, self._run.job)}
-            outcomes.append(tuner.edit(own, {**back, **changes}, now))
+            outcomes.append(tuner.edit(own, {**back, **changes}, edit, now))
             outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)

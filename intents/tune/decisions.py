@@ -36,7 +36,9 @@ _SHOWN_REWORK_S = 0.0005
 
 
 class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of a checkpoint and of its parts; of the flush only what blocks or waits is in `cost_s`.
+    """Seconds of a checkpoint and of its parts; of the flush, which takes `flush_s`, only `blocked_s` is one.
+
+    That is what it blocks, and what later outputs wait for it.
 
     The expected rework is no time that has passed, but it is in `cost_s`, as in all that is decided.
     """
@@ -44,6 +46,7 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
     cost_s: float
     write_s: float = 0.0
     encode_s: float = 0.0
+    blocked_s: float = 0.0
     flush_s: float = 0.0
     slowdown_s: float = 0.0
     rework_s: float = 0.0
@@ -55,6 +58,7 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
             cost_s=cost_s,
             write_s=cost.write_s,
             encode_s=cost.encode_s,
+            blocked_s=cost.blocked_on_flush_s + cost.wait_s,
             flush_s=cost.flush_s,
             slowdown_s=cost.slowdown_s,
             rework_s=rework_s,
@@ -63,9 +67,12 @@ class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The parts, for people."""
-        parts = f"write {self.write_s:.3f}, encode {self.encode_s:.3f}, flush {self.flush_s:.3f}"
+        parts = (
+            f"write {self.write_s:.3f}, encode {self.encode_s:.3f}, blocked by the flush {self.blocked_s:.3f}"
+        )
         rework = f", expected rework {self.rework_s:.3f}" if self.rework_s >= _SHOWN_REWORK_S else ""
-        return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f}{rework})"
+        flush = f"; the flush takes {self.flush_s:.3f}" if self.flush_s > 0 else ""
+        return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f}{rework}{flush})"
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

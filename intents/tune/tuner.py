@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ..events import ApplyRefused, Values
+from ..events import ApplyRefused, UserEdited, Values
 from ..mutability import RunMutability
 from ..rules.explain import LeverView, users_change, why_fixed
 from ..rules.levers import LEVERS, Lever
 from ..rules.situation import Proposal, Situation
-from ..settings import difference
+from ..settings import changes_text, difference
 from .active_settings import values
 from .belief.observations import WaitAttribution, identity
 from .chooser import (
@@ -26,7 +26,6 @@ from .tuning_state import TWICE, Trial
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
-_EDITED = "what you write into the config file wins: it is not tuned any more"
 
 
 class Tuner(Trials):
@@ -68,17 +67,20 @@ class Tuner(Trials):
         self._log(Verdict.BASELINE, new, now, values(before, changed))
         return self._outcome()
 
-    def edit(self, baseline: Values, changes: Values, now: float) -> Outcome:
-        """Begin anew under the settings that the user edited by `changes`.
+    def edit(self, baseline: Values, changes: Values, edit: UserEdited, now: float) -> Outcome:
+        """Begin anew under the settings that the user's word, an `edit` or a pin, has changed by `changes`.
 
         What was learnt stays. What of the edit only a launch can change is the baseline's from the next one
         on.
         """
-        self._end_trial(now, _EDITED)
+        rule, why = _word(edit)
+        self._end_trial(now, f"{rule} comes first")
+        if won := difference(self._incumbent, self.baseline):
+            why += f"; what was kept is taken back, and may be tried again: {changes_text(won)}"
         self._postpone(changes)
         before, later, touched = self.settings, self.later, self.touched | changes.keys()
         learner, budget = self.learner, self.budget
-        edit = users_change(_EDIT, changes, self._with_waiting(_EDITED, changes))
+        change = users_change(rule, changes, self._with_waiting(why, changes))
         own = {name: value for name, value in baseline.items() if name not in later}
         own |= values(before, later)
         self.together = [{n: v for n, v in each.items() if n not in changes} for each in self.together]
@@ -86,7 +88,7 @@ class Tuner(Trials):
         self.touched, self.later = touched, later
         self.learner, self.budget = learner, budget
         learner.rebase()
-        self._log(Verdict.REQUIRED, edit, now, values(before, changes))
+        self._log(Verdict.REQUIRED, change, now, values(before, changes))
         return self._outcome()
 
     def reject_edit(self, why: str, now: float) -> Outcome:
@@ -260,3 +262,12 @@ class Tuner(Trials):
         self.learner.rebase()
         self.wanted.update(arrived)
         self._back_to_baseline(now, why, rule="what waited for the launch")
+
+
+def _word(edit: UserEdited) -> tuple[str, str]:
+    """Return what the user did, and what follows from it."""
+    if edit.released:
+        return "scrtune unpin", "the values from before are back, and may be tuned"
+    if edit.is_pin:
+        return "scrtune pin", "what you pin is not tuned any more"
+    return _EDIT, "what you write into the config file wins: it is not tuned any more"

@@ -78,7 +78,7 @@ class Job:
         self.applied_s = 0.0
         self.checkpoint_bytes, self.memory_bytes = 4 * GIB, 64 * GIB
         self.link_bytes_per_s, self.dirty_limit_bytes = 0.0, 0
-        self.slower = 1.0
+        self.slower = self.flush_slower = 1.0
         self.past_the_cache_s = 0.0
         """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
@@ -165,7 +165,7 @@ class Job:
         self.tell(
             OutputStarted(dataset=self._dataset, name="d", time_s=self.now, generation=advice.generation)
         )
-        blocked_s = 4.0 * factor if due and not is_async else 0.0
+        blocked_s = 4.0 * factor * self.flush_slower if due and not is_async else 0.0
         self.now += apply_s + write_s + blocked_s
         flush = FlushCompleted(
             dataset=self._dataset,

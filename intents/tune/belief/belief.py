@@ -196,11 +196,13 @@ class Belief:
 
     def breakdown(self, index: int) -> Breakdown:
         """Return the medians of what is believed of the candidate `index`."""
-        rows = self._rows[index]
+        rows, every = self._rows[index], flush_every(self.candidates[index])
+        blocked_s = np.maximum(0.0, np.exp(rows[Row.FLUSHED]) - np.exp(rows[Row.UNFLUSHED])) / every
         return Breakdown(
             cost_s=float(median(self.totals[index])),
             write_s=float(median(np.exp(rows[Row.WRITE]))),
             encode_s=float(median(np.exp(rows[Row.ENCODE]))),
+            blocked_s=float(median(blocked_s)),
             flush_s=float(self.flush_s[index]) if is_cached(self.candidates[index]) else 0.0,
             slowdown_s=float(median(rows[Row.SLOWDOWN])),
             rework_s=self.rework_s(index),

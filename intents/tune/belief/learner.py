@@ -75,7 +75,7 @@ class Learner:
         self.observations.add(cost, settings, self.run)
         is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
         self.knows_prefix |= is_first
-        shape, is_shifted = _shape(now, cost, self.observations.all), self._has_shifted()
+        shape, shifted_at = _shape(now, cost, self.observations.all), self._shifted_at()
         keep = [now.own, settings, *keep]
         if self.belief is None:
             self.belief = self._made(shape, now, keep, joint_settings(now))
@@ -83,11 +83,11 @@ class Learner:
             is_alike = _is_alike(shape, self.belief.shape) and self._basis_now(now) == self._basis
             some = self.belief.candidates if is_alike else joint_settings(now)
             self.belief = self._made(shape, now, keep, some)
-        elif settled and self.observations.count % _SETTLED_EVERY and not (is_first or is_shifted):
+        elif settled and self.observations.count % _SETTLED_EVERY and not (is_first or shifted_at):
             return False
-        if is_shifted:
+        if shifted_at:
             self.belief.shift(_SHIFT)
-            self.observations.forget(_SHIFT_LAST)
+            self.observations.forget(shifted_at)
             self.is_shifted = True
         self.belief.update(self.observations.all)
         return True
@@ -142,20 +142,23 @@ class Learner:
         own = identity(now.own)
         return next((each.blocking_s for each in self.observations.all if each.settings == own), 0.0)
 
-    def _has_shifted(self) -> bool:
-        """Return whether the last checkpoints, all under the same settings, cost unlike those before them.
+    def _shifted_at(self) -> int:
+        """Return from which checkpoint on they cost unlike those before, all under the same settings.
 
-        One flush is enough that was far faster than all before it: no spike makes it faster.
+        0: the last ones do not. One flush is enough that was far faster than all before it, as no spike makes
+        it.
         """
         seen = self.observations.all
-        if _is_faster([each.flush_s for each in seen if each.settings == seen[-1].settings]):
-            return True
+        flushes = [each for each in seen if each.settings == seen[-1].settings and each.flush_s > 0]
+        if seen[-1].flush_s > 0 and _is_faster([each.flush_s for each in flushes]):
+            return flushes[-2].time + 1
         kind = [each for each in seen if each.flushed == seen[-1].flushed]
         last = kind[-_SHIFT_LAST:]
         same = [each for each in kind if each.settings == last[-1].settings][:-_SHIFT_LAST]
         if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
-            return False
-        return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
+            return 0
+        is_apart = any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
+        return last[0].time if is_apart else 0
 
 
 def _is_almost(shape: Shape, before: Shape) -> bool:
@@ -175,10 +178,9 @@ def _is_near(one: float, other: float, most: float) -> bool:
 
 
 def _is_faster(flushes_s: list[float]) -> bool:
-    """Return whether the last of `flushes_s` was far faster than those before it; 0: there was none."""
+    """Return whether the last of `flushes_s` was far faster than those before it."""
     *before, last = flushes_s
-    some = [each for each in before if each > 0]
-    return last > 0 and len(some) >= _FLUSHES_BEFORE and log(min(some) / last) > _FASTER_LOG
+    return len(before) >= _FLUSHES_BEFORE and log(min(before) / last) > _FASTER_LOG
 
 
 def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint]) -> bool:

@@ -82,7 +82,7 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
     shared = [part.shared_error for _, part in parts]
     whole[first:, first:] += np.outer(shared, shared)
     rows = [RowSeen(index, row, len(mine)) for (index, row), mine in groups.items()]
-    rows += [RowSeen(index, part.row, len(known[index])) for index, part in parts]
+    rows += [RowSeen(index, part.row, part.checkpoints) for index, part in parts]
     return Measured(rows, np.array([*blocking, *(part.value for _, part in parts)]), whole)
 
 
@@ -117,9 +117,10 @@ def _winsorised(group: Sequence[ObservedCheckpoint], between_s: float) -> Array:
 
 
 class _Part(NamedTuple):
-    """A part of a candidate's checkpoints; slowdowns of all have the `shared_error` of their reference."""
+    """A part of so many of a candidate's checkpoints; slowdowns of all share the error of their reference."""
 
     row: Row
+    checkpoints: int
     value: float
     variance: float
     shared_error: float = 0.0
@@ -132,7 +133,7 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
         shared_s = fmean(each.reference_error_s for each in slowed)
         scale = max(abs(mean) - shared_s, _USUAL_SLOWDOWN * usual_slowdown_s)
         variance += (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
-        yield _Part(Row.SLOWDOWN, mean, variance, shared_s)
+        yield _Part(Row.SLOWDOWN, len(slowed), mean, variance, shared_s)
     for row, seconds in (
         (Row.WRITE, [each.write_s for each in seen]),
         (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),
@@ -140,7 +141,7 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
     ):
         if seconds and max(seconds) > 0:
             logged = [log(max(each, LOWEST)) for each in seconds]
-            yield _Part(row, _middle(logged), _PART_NOISE**2 * (1 + 1 / len(logged)))
+            yield _Part(row, len(logged), _middle(logged), _PART_NOISE**2 * (1 + 1 / len(logged)))
 
 
 def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:

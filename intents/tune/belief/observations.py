@@ -147,9 +147,9 @@ class Observations:
                     each, **{name: by * getattr(each, name) for name in PROPORTIONAL}
                 )
 
-    def forget(self, last: int) -> None:
-        """Forget all but the `last` observations."""
-        kept = self.all[-last:]
+    def forget(self, before: int) -> None:
+        """Forget all observations from `before` that time."""
+        kept = [each for each in self.all if each.time >= before]
         self._last = {}
         for each in kept:
             self._enter(each)

@@ -178,11 +178,15 @@ def test_it_is_never_tuned_and_unpinned_it_is() -> None:
     job = Job(CACHED).checkpoints(3)
     job.tell(UserEdited(changes={"SCR_FLUSH_ASYNC": 0}, is_pin=True))
     assert job.pipeline.pinned == {"SCR_FLUSH_ASYNC"}
+    pinned = job.pipeline.decisions[-1]
+    assert pinned.rule == "scrtune pin"
+    assert "what you pin is not tuned any more; what was kept is taken back" in pinned.because
     job.checkpoints(20)
     lever = next(each for each in job.pipeline.levers() if each.name == "SCR_FLUSH_ASYNC")
     assert lever.why.startswith("SCR_FLUSH_ASYNC: you gave it")
     assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 0
     job.tell(UserEdited(released=("SCR_FLUSH_ASYNC",), is_pin=True))
+    assert job.pipeline.decisions[-1].rule == "scrtune unpin"
     job.checkpoints(20)
     assert job.pipeline.pinned == set()
     assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 1

@@ -130,3 +130,25 @@ class TestFlushesThatAreRare:
 
     def test_one_that_was_slower_may_be_a_spike(self) -> None:
         assert self.past_the_cache_s(3.0) < 1.5 * self.past_the_cache_s(1.0)
+
+
+def test_when_the_machine_has_changed_the_flushes_that_show_it_are_all_that_count() -> None:
+    """Each fourth checkpoint is flushed: the four slow flushes are of 13 checkpoints."""
+    job = Job({**CACHED, "SCR_FLUSH": 4}, tuning=False).checkpoints(24, flush_every=4)
+    job.flush_slower = 3.0
+    job.checkpoints(16, flush_every=4)
+    assert job.pipeline.tuner is not None
+    learner = job.pipeline.tuner.learner
+    assert learner.is_shifted
+    assert [round(each.flush_s / 12, 1) for each in learner.observations.all if each.flushed] == [
+        pytest.approx(1, abs=0.2)
+    ] * 4
+
+
+def test_an_interval_that_has_hardly_changed_keeps_the_candidates() -> None:
+    job = Job({}).checkpoints(1)
+    before = belief_of(job)
+    job.compute(1)  # a third step: 30 s instead of 20, of which the median is 25
+    job.checkpoints(1)
+    assert belief_of(job) is not before
+    assert len(belief_of(job).candidates) <= len(before.candidates) + 1

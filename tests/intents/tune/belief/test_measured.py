@@ -1,0 +1,39 @@
+"""What checkpoints show of the rows of the belief."""
+
+import numpy as np
+
+from scrtune.intents.tune.belief.measured import Row, measure
+from scrtune.intents.tune.belief.observations import ObservedCheckpoint
+from scrtune.intents.tune.belief.shape import Array
+
+
+def observed(time: int, flush_s: float) -> ObservedCheckpoint:
+    return ObservedCheckpoint(
+        settings=(),
+        time=time,
+        run=0,
+        flushed=flush_s > 0,
+        beside=True,
+        blocking_s=1.0,
+        write_s=1.0,
+        encode_s=0.0,
+        flush_s=flush_s,
+        wait_s=0.0,
+        slowdown_s=0.2 if flush_s else 0.0,
+        slowdown_error_s=0.1,
+        reference_error_s=0.0,
+        between_s=100.0,
+    )
+
+
+def test_each_row_counts_the_checkpoints_that_show_it() -> None:
+    """Of ten only the last was flushed: a hiccup of its flush has been seen once."""
+    nobody: Array = np.zeros(1)
+    found = measure({0: [observed(time, 8.0 * (time == 10)) for time in range(1, 11)]}, 100.0, nobody)
+    assert {each.row: each.checkpoints for each in found.rows} == {
+        Row.UNFLUSHED: 9,
+        Row.FLUSHED: 1,
+        Row.SLOWDOWN: 1,
+        Row.FLUSH: 1,
+        Row.WRITE: 10,
+    }
