@@ -57,8 +57,12 @@ class FaultModel(msgspec.Struct, Intent, frozen=True, kw_only=True, dict=True):
         return self.rate.mtbf_s * self.nodes / (1 - self.process_share)
 
     def _text(self) -> str:
-        must = f"a checkpoint in the cache must survive {count_text(self.losses, 'lost node')}"
-        who = "declared" if self.declared else "your own scheme"
+        who, losses = "your own scheme", self.losses
+        if self.declared and losses < (asked := SURVIVES.get(self.floor, 0)):
+            who, losses = f"declared; on {count_text(self.nodes, 'node')} no scheme does", asked
+        elif self.declared:
+            who = "declared"
+        must = f"a checkpoint in the cache must survive {count_text(losses, 'lost node')}"
         seen = self.failures.total + self.earlier
         rate = f"the job fails about every {rounded_duration_text(self.rate.mtbf_s)}"
         below = f"; its nodes hang on {count_text(len(self.switches), 'switch', 'switches')}"

@@ -231,3 +231,5 @@ def test_sentences_say_what_must_be_survived_and_how_often_something_fails() -> 
     said = situation(CACHED, said=Declared(losses=1), allocation=switched(4, 4)).intents.faults.sentence()
     assert "must survive 1 lost node (XOR, declared)" in said
     assert "2 switches" in said
+    alone = Job(CACHED, floor="NODE").pipeline.intents.faults.sentence()
+    assert "must survive 1 lost node (PARTNER, declared; on 1 node no scheme does)" in alone
