@@ -3,7 +3,7 @@
     python benchmarks/goodput/one_more.py
 
 Each row is one case at three lengths, each in a process of its own: the median of sixty times one more event
-and a new account, and how much dearer the longest job is than the shortest.
+and a new account, and how much more expensive the longest job is than the shortest.
 
 - plain: the next step.
 - window: the same, and a window of the last hour with a reference step time instead of the account.
@@ -139,7 +139,9 @@ def print_rows() -> None:
             command = [sys.executable, __file__, "--measure", case, str(length)]
             took_ms.append(float(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout))
         told = ", ".join(f"{length:,}: {ms:.2f} ms" for length, ms in zip(lengths, took_ms, strict=True))
-        grown = f"{lengths[-1] // lengths[0]} times as long, {took_ms[-1] / took_ms[0]:.1f} times as dear"
+        grown = (
+            f"{lengths[-1] // lengths[0]} times as long, {took_ms[-1] / took_ms[0]:.1f} times as expensive"
+        )
         print(f"  {case}: {told}; {grown}", flush=True)
 
 

@@ -2,7 +2,7 @@
 
 Each job takes `CHECKPOINTS` checkpoints under its user's own settings; then the change that the tuner would
 try if no budget limited it is compared with what it really costs. A belief is calibrated when of the changes
-that it calls dearer with probability p the share p is dearer.
+that it calls more expensive with probability p the share p is more expensive.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +18,19 @@ from .drive import Run, case
 
 CHECKPOINTS = 3
 _BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4)
-HEADING = ("believed probability to be dearer", "jobs", "believed", "true", "cost to own: believed, true")
+HEADING = (
+    "believed probability to be more expensive",
+    "jobs",
+    "believed",
+    "true",
+    "cost to own: believed, true",
+)
 
 
 class Said(msgspec.Struct, frozen=True):
     """What is believed of a change of settings, and what it really costs, to the user's own settings."""
 
-    p_dearer: float
+    p_more_expensive: float
     believed: float
     true: float
 
@@ -52,10 +58,10 @@ def said(scenario: str, start: str, seed: int) -> Said | None:
 def cells(found: Sequence[Said]) -> Iterator[list[str]]:
     """Return the rows of the table."""
     for low, high in pairwise(_BINS):
-        some = [each for each in found if low <= each.p_dearer < high]
+        some = [each for each in found if low <= each.p_more_expensive < high]
         if some:
             believed, true = (np.mean([getattr(each, of) for each in some]) for of in ("believed", "true"))
-            dearer = np.mean([each.true > 1 for each in some])
-            p_dearer = np.mean([each.p_dearer for each in some])
-            shares = (f"{p_dearer:.1%}", f"{dearer:.1%}")
+            is_more = np.mean([each.true > 1 for each in some])
+            p_more_expensive = np.mean([each.p_more_expensive for each in some])
+            shares = (f"{p_more_expensive:.1%}", f"{is_more:.1%}")
             yield [f"{low} to {high}", str(len(some)), *shares, f"{believed:.2f}, {true:.2f}"]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ..cpu_list import cpu_list
 from ..events import TextEnum, Value, Values
 from ..observe.faults.redundancy import SURVIVES
-from ..settings import is_cached
+from ..settings import is_asynchronous, is_cached
 from .durability import permits
 from .guards import not_by_us
 from .situation import Situation
@@ -60,7 +60,7 @@ def _always(_chosen: Values, _now: Situation) -> bool:
 
 
 def _cached(chosen: Values, _now: Situation) -> bool:
-    return chosen["SCR_CACHE_BYPASS"] == 0
+    return is_cached(chosen)
 
 
 def _encoded(chosen: Values, now: Situation) -> bool:
@@ -71,8 +71,8 @@ def _threaded(chosen: Values, now: Situation) -> bool:
     return _cached(chosen, now) and chosen["SCR_FLUSH_TYPE"] != "SYNC"
 
 
-def _beside(chosen: Values, now: Situation) -> bool:
-    return _threaded(chosen, now) and chosen["SCR_FLUSH_ASYNC"] == 1
+def _beside(chosen: Values, _now: Situation) -> bool:
+    return is_asynchronous(chosen)
 
 
 def _placed(chosen: Values, now: Situation) -> bool:

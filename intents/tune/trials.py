@@ -113,10 +113,10 @@ class Trials(TuningState):
         if self._leaving is not None and self._newest >= self._leaving[0]:
             self._go_back(self._leaving[1], now)
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
-            self._stop_if_dear(self._trial, self.belief, output, now)
+            self._stop_if_expensive(self._trial, self.belief, output, now)
         return self._outcome()
 
-    def _stop_if_dear(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
+    def _stop_if_expensive(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
         """End a trial of which one output lost all that may be lost: its cost is known when its flush ends.
 
         Until then the next output would take as long, and the one after it where the flush ends late.
@@ -303,7 +303,7 @@ class Trials(TuningState):
             self._leave(view, index, view.incumbent, why if kept is False else f"{USED_UP}; {why}", now)
 
     def _leave(self, view: View, index: int, to: int, why: str, now: float) -> None:
-        """Go back, once the next flush is due where the one that a re-init forces now is dearer."""
+        """Go back, once the next flush is due where the one that a re-init forces now is more expensive."""
         every = flush_every(self.settings)
         left = -self._newest % every
         more_s = left * float((view.belief.totals[index] - view.belief.totals[to]).mean())
@@ -321,7 +321,7 @@ class Trials(TuningState):
             self._revert(self._trial, now, why)
 
     def _is_odd(self, trial: Trial, own_s: float) -> bool:
-        """Return whether what was measured is dearer: a hiccup, or the belief is wrong."""
+        """Return whether what was measured is more expensive: a hiccup, or the belief is wrong."""
         entry = self.log.trial(trial.generation)
         if entry is None or entry.seen is None:
             return False

@@ -169,6 +169,6 @@ def test_a_job_is_the_same_every_time() -> None:
 
 def test_what_the_belief_is_sure_of_after_three_checkpoints_is_true_nearly_always() -> None:
     found = [each for seed in range(60) if (each := said("mixed", "defaults", seed))]
-    sure = [each for each in found if each.p_dearer < 0.05]
+    sure = [each for each in found if each.p_more_expensive < 0.05]
     assert len(sure) >= 12
     assert sum(each.true > 1 for each in sure) <= 1

@@ -114,9 +114,11 @@ class Belief:
         data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
         predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
         after = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
-        _kalman(after, predicted, data)
+        limit = _limit(predicted, data)
+        _kalman(after, predicted, data, limit)
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
-        self._show(rows, data, _is_surprising(predicted, data))
+        is_odd = np.abs(data.values - predicted.mean(axis=1)) > limit
+        self._show(rows, data, is_odd.tolist())
         np.maximum(rows[:, Row.SLOWDOWN], 0.0, out=rows[:, Row.SLOWDOWN])
         flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
         self._block(rows, flushed, [index for index in flushed if self._never_waits(index, known[index])])
@@ -347,19 +349,13 @@ def _limit(predicted: Array, data: Measured) -> Array:
     return np.asarray(_MOST_SURPRISING * np.sqrt(variances))
 
 
-def _is_surprising(predicted: Array, data: Measured) -> list[bool]:
-    """Return of each row whether what was seen of it is beyond its limit."""
-    off = np.abs(data.values - predicted.mean(axis=1))
-    return [bool(each) for each in off > _limit(predicted, data)]
-
-
 def _cycle_s(rows: Array, every: Array | int) -> Array:
     """Return the mean seconds of a checkpoint over a flush cycle; `rows` come first in its shape."""
     flushed_s = np.exp(rows[Row.FLUSHED]) + rows[Row.SLOWDOWN]
     return np.asarray((flushed_s + (every - 1) * np.exp(rows[Row.UNFLUSHED])) / every)
 
 
-def _kalman(state: Array, predicted: Array, data: Measured) -> None:
+def _kalman(state: Array, predicted: Array, data: Measured, limit: Array) -> None:
     """Update `state` (n x members) by `data`: the analysis step of the stochastic ensemble Kalman filter.
 
     In place, for it may have several MiB, and new pages cost more than the arithmetic.
@@ -369,7 +365,6 @@ def _kalman(state: Array, predicted: Array, data: Measured) -> None:
     middle = predicted.mean(axis=1)
     expected = predicted - middle[:, None]
     spread = expected @ expected.T / (MEMBERS - 1) + covariance
-    limit = _limit(predicted, data)
     # the deviations of `expected` add up to nothing, so that the mean of `state` is of no effect
     gain = (state @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
     drawn = np.linalg.cholesky(covariance) @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))

@@ -57,7 +57,7 @@ def is_tried(found: View) -> bool:
     return best(found, lambda _: None, ()) is not None
 
 
-def test_what_is_surely_cheaper_is_tried_and_what_is_surely_dearer_never() -> None:
+def test_what_is_surely_cheaper_is_tried_and_what_is_surely_more_expensive_never() -> None:
     assert is_tried(view(0.7))
     assert not is_tried(view(1.3, earned_s=100.0, remaining=1000))
     assert "expected to cost" in why_not(view(1.3), 1)
@@ -81,14 +81,14 @@ def test_and_they_are_measured_again_where_the_difference_could_be_one() -> None
 
 
 def test_that_may_take_more_of_the_budget_while_their_only_observation_may_be_a_spike() -> None:
-    """The way there and the way back are each as dear as given here; 1.45 s are left."""
+    """The way there and the way back are each as expensive as given here; 1.45 s are left."""
     once, often = ({"other_s": 0.9, "incumbent": 1, "seen_own": n, "earned_s": 1.0} for n in (1, 3))
     assert is_replay_due(view(**once, ways_s=0.3), 0)
     assert not is_replay_due(view(**once, ways_s=0.4), 0)
     doubted = view(**often, ways_s=0.15)._replace(seen=Counter({0: 3, 1: 3}))
     assert is_replay_due(doubted, 0)
-    dear = view(**often, ways_s=0.3)._replace(seen=Counter({0: 3, 1: 3}))
-    assert not is_replay_due(dear, 0)
+    expensive = view(**often, ways_s=0.3)._replace(seen=Counter({0: 3, 1: 3}))
+    assert not is_replay_due(expensive, 0)
 
 
 def test_a_tier_that_was_never_used_is_looked_at_for_what_the_job_has_earned() -> None:
@@ -123,7 +123,7 @@ def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:
 
 
 def test_the_more_there_is_to_gain_the_more_may_be_risked() -> None:
-    """Both are dearer by more than the budget of 0.45 s with a probability of some 10 %."""
+    """Both are more expensive by more than the budget of 0.45 s with a probability of some 10 %."""
     much, little = view(0.5, 0.85), view(0.9, 0.4)
     gains = [found.belief.totals[0] - found.belief.totals for found in (much, little)]
     assert [risk(found, gain)[1] for found, gain in zip((much, little), gains, strict=True)] == [

@@ -110,9 +110,9 @@ def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output(
         found = run.checkpoint(noise)
         waited.append(found.wait_s > left_s + made.truth.cost_s(made.own))
         settings.append(run.settings)
-    dear = waited.index(True)
-    assert settings[dear] != made.own
-    assert settings[dear + 1 :] == [made.own] * (len(settings) - dear - 1)
+    expensive = waited.index(True)
+    assert settings[expensive] != made.own
+    assert settings[expensive + 1 :] == [made.own] * (len(settings) - expensive - 1)
 
 
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:

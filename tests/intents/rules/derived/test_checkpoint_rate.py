@@ -329,14 +329,14 @@ class TestHowOftenToFlush:
         assert found.clipped == "a flush ends before the next one begins"
 
     @given(st.floats(0.01, 100), st.floats(1, 50))
-    def test_dearer_flushes_are_never_more_frequent(self, blocked_s: float, dearer: float) -> None:
+    def test_more_expensive_flushes_are_never_more_frequent(self, blocked_s: float, factor: float) -> None:
         def every(blocked_s: float) -> int:
             flush = msgspec.structs.replace(
                 FLUSHED, blocked_on_flush_s=blocked_s, blocking_s=1 + blocked_s, flush_s=10 * blocked_s
             )
             return int(str(self.flush(settings={"SCR_FLUSH": 1000}, flush=flush).value or 1000))
 
-        assert every(blocked_s * dearer) >= every(blocked_s)
+        assert every(blocked_s * factor) >= every(blocked_s)
 
 
 class TestTheSizeOfTheCache:

@@ -236,12 +236,12 @@ def situations(draw: st.DrawFn) -> Situation:
     situations(), st.floats(1e-4, 1e4), st.floats(1, 100), st.tuples(st.integers(0, 50), st.integers(0, 50))
 )
 def test_dearer_checkpoints_never_come_sooner_and_more_failures_never_later(
-    now: Situation, cost_s: float, dearer: float, failures: tuple[int, int]
+    now: Situation, cost_s: float, factor: float, failures: tuple[int, int]
 ) -> None:
     few, more = (Failures(observed_s=1e6, unknown=count) for count in (failures[0], sum(failures)))
     here = float(str(seconds(now, cost_s, few)))
     assert here >= max(1, cost_s)
-    assert float(str(seconds(now, cost_s * dearer, few))) >= here
+    assert float(str(seconds(now, cost_s * factor, few))) >= here
     assert float(str(seconds(now, cost_s, more))) <= here
 
 

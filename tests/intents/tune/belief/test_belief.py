@@ -250,12 +250,12 @@ def test_of_candidates_without_a_difference_one_is_kept_and_of_each_value_the_be
 
 def test_and_what_was_seen_however_dear_it_is() -> None:
     made = updated(Told().many(OWN, 3))
-    dearest = made.candidates[int(np.argmax(np.median(made.totals, axis=1)))]
+    most_expensive = made.candidates[int(np.argmax(np.median(made.totals, axis=1)))]
     made.prune([])
-    assert made.index(dearest) is None
+    assert made.index(most_expensive) is None
     made = updated(Told().many(OWN, 3))
-    made.prune([identity(dearest)])
-    assert made.index(dearest) is not None
+    made.prune([identity(most_expensive)])
+    assert made.index(most_expensive) is not None
 
 
 def test_what_a_failure_would_destroy_is_part_of_the_cost() -> None:
