@@ -83,9 +83,8 @@ class ConfigProblem(msgspec.Struct, frozen=True):
     file: str = ""
 
     def __str__(self) -> str:
-        """Return ``user config, line 3, column 1: error: ...; do ...``."""
-        named = f"{self.file or self.source}, " if self.file or self.source else ""
-        place = f"{named}line {self.line}, column {self.column}: " if self.line else ""
+        """Return ``line 3, column 1: error: ...; do ...``."""
+        place = f"line {self.line}, column {self.column}: " if self.line else ""
         return f"{place}{self.severity}: {self.parameter}: {self.what}; {self.remedy}"
 
 

@@ -69,7 +69,7 @@ class EmbeddedEngine:
             f" cache {self._cache_root}"
         )
         for problem in found.resolved.problems:
-            self._ranks.warn(str(problem))
+            self._ranks.warn(f"{problem.source}: {problem}" if problem.source else str(problem))
 
     def describe(self) -> SettingsObserved:
         """Return the user's own settings, the source of each, and the shape of the job."""

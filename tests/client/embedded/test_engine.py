@@ -165,7 +165,10 @@ def test_the_systems_file_counts_below_the_users_and_its_problems_are_reported_o
     assert in_force["SCR_CACHE_SIZE"] == (4, "system config")
     assert in_force["SCR_COPY_TYPE"] == ("XOR", "default"), "RS is not in this engine"
     assert job.errors.count(f"{system_conf}:3: SCR_COPY_TYPE=RS is not in") == 1
-    assert job.errors.count("SCR_FLUSH_TYPE: 'fast' is no value for it") == 1
+    assert (
+        job.errors.count("system config: line 4, column 16: error: SCR_FLUSH_TYPE: 'fast' is no value for it")
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
