@@ -55,7 +55,8 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     """What tuning made of a job's time so far, and what to run the next job with.
 
     `saved_s` are seconds of all checkpoints against the user's own settings, expected rework aside;
-    `applied_s` went into applying settings, `reverted_s` into trials that were taken back. `interval` is the
+    `applied_s` went into applying settings, `reverted_s` into trials that were taken back. Of `uncounted`
+    tuned checkpoints nobody knows what they saved, for the machine had changed. `interval` is the
     checkpoint interval if scrtune chose it (``--interval auto``), whose savings are not among these.
     `for_good` are the settings found, `is_tried` unless they are only proposed; without any `why_nothing`
     says why. `advised` follows from the intents, and was not tried.
@@ -64,6 +65,7 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     saved_s: float = 0.0
     applied_s: float = 0.0
     reverted_s: float = 0.0
+    uncounted: int = 0
     interval: Values = {}
     for_good: Values = {}
     advised: Values = {}
@@ -327,20 +329,21 @@ def status_view(
 
 
 def _savings(pipeline: Pipeline) -> SavingsView:
-    found, known = together(gains(pipeline.decisions)), pipeline.knowledge
+    found, tuner = together(gains(pipeline.decisions)), pipeline.tuner
     is_tried = pipeline.job is None or pipeline.job.tuning
-    for_good = merged(pipeline.proposals()) if not is_tried else {**known.settings} if known else {}
+    for_good = merged(pipeline.proposals()) if not is_tried else tuner.found if tuner else {}
     if for_good and pipeline.job:  # it was found beside what is pinned
         for_good |= {name: pipeline.job.settings[name] for name in pipeline.pinned}
     return SavingsView(
         saved_s=found.total_s,
         applied_s=pipeline.applied.applied_s,
         reverted_s=found.reverted_s,
+        uncounted=tuner.uncounted if tuner else 0,
         interval=_interval(pipeline),
         for_good=for_good,
         advised=advised(pipeline.parameters()),
         is_tried=is_tried,
-        why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
+        why_nothing=why_nothing(pipeline.levers()) if tuner and tuner.belief and not for_good else "",
     )
 
 

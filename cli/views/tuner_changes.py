@@ -46,7 +46,7 @@ class TunerChange(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def what(self) -> str:
         """The parameters with their values before and after."""
-        return transitions_text(self.decision.previous, self.decision.changes)
+        return transitions_text(self.decision.previous, self.decision.changes) or "no parameter changes"
 
     @property
     def short(self) -> str:

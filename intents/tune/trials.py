@@ -193,6 +193,7 @@ class Trials(TuningState):
         self.budget.charge(*(share * each for each in of_usual), is_tuned=is_tuned, had_begun=had_begun)
         is_on = self._trial is not None and self._trial.generation == cost.generation
         trial = self._tried.get(identity(settings)) if is_tuned else self._trial if is_on else None
+        self.uncounted += is_tuned and not self.knows_own
         if trial is None or index is None:
             return cost_s
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]

@@ -39,17 +39,22 @@ class Tuner(Trials):
         if self.belief is None:
             return None
         before = recalled or Knowledge(jobs=0, checkpoints=0)
-        cheapest = self._incumbent if self._tried else {**self.baseline, **before.settings}
-        index = self.belief.index(cheapest)
+        cheapest = self.found if self._tried else before.settings
+        index = self.belief.index({**self.baseline, **cheapest})
         return Knowledge(
             jobs=before.jobs + 1,
             checkpoints=before.checkpoints + self.learner.observations.count,
-            settings=difference(cheapest, self.baseline),
+            settings=cheapest,
             baseline_s=self.baseline_s,
             cost_s=before.cost_s if index is None else self.belief.breakdown(index).cost_s,
             rates=self.belief.learnt_rates(),
             time_s=time_s,
         )
+
+    @property
+    def found(self) -> Values:
+        """What of the settings that won differs from the user's own."""
+        return difference(self._incumbent, self.baseline)
 
     @property
     def felt_s(self) -> float:

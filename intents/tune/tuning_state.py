@@ -56,6 +56,8 @@ class TuningState(ActiveSettings):
         self._dropped: Counter[Identity] = Counter()
         """How often settings were taken back; what failed counts as :data:`TWICE`."""
         self._newest = self._last_flushed = 0
+        self.uncounted = 0
+        """Tuned checkpoints of which nobody knows what they saved: the machine has changed."""
 
     @property
     def belief(self) -> Belief | None:

@@ -2,10 +2,8 @@
 
 from scrtune.daemon.views import status_view
 from scrtune.intents.effects import RewriteConfig
-from scrtune.intents.events import (
-    UserEdited,
-    Values,
-)
+from scrtune.intents.events import KnowledgeRecalled, TuningSwitched, UserEdited, Values
+from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.durability import permits
 from scrtune.intents.settings import is_asynchronous, is_cached
 from scrtune.intents.tune.decisions import Verdict
@@ -213,3 +211,18 @@ def test_datasets_may_be_numbered_anew() -> None:
     job.checkpoints(3, flush_every=10)
     assert job.pipeline.tuner is not None
     assert not job.pipeline.tuner.is_flushed, "none of these three was"
+
+
+def test_only_what_this_job_has_tried_is_for_good() -> None:
+    """What earlier jobs found stays in the memory; this job says nothing of it."""
+    knowledge = Job(CACHED).settled().pipeline.knowledge
+    assert knowledge is not None
+    job = Job(CACHED)
+    job.pipeline = Pipeline()
+    job.tell(KnowledgeRecalled(knowledge=knowledge))
+    job.start()
+    job.tell(TuningSwitched(on=False))
+    job.checkpoints(4)
+    assert job.pipeline.knowledge is not None
+    assert job.pipeline.knowledge.settings == knowledge.settings
+    assert not status_view(job.pipeline, job.now, job_id="j", host="n", running=True).savings.for_good

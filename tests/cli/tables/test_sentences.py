@@ -17,6 +17,7 @@ from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.decisions import Decision, Verdict
 
+SINCE_THEN = "(7 checkpoints since the machine has changed aside)"
 AGAINST = "at checkpoints, against your own settings"
 ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
@@ -158,6 +159,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         because="it differs",
     )
     assert text([[job_tables.decisions(tuner_changes([trial, again], ()), 1.0)]]).count("yours again") == 2
+    assert tuner_changes([again], ())[0].what == "no parameter changes"
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,13 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
             [
                 f"saved about 10.00 s {AGAINST}; trying cost 2.00 s applying settings",
                 "for good, in the job script: export SCR_FLUSH_ASYNC=1 SCR_GROUP='a b'",
+            ],
+        ),
+        (
+            views.SavingsView(saved_s=3.0, uncounted=7, for_good={"SCR_FLUSH_ASYNC": 1}),
+            [
+                f"saved about 3.00 s {AGAINST} {SINCE_THEN}; trying cost nothing",
+                "for good, in the job script: export SCR_FLUSH_ASYNC=1",
             ],
         ),
         (

@@ -319,6 +319,19 @@ def test_what_spikes_said_of_the_users_own_settings_is_found_out_when_much_has_b
     assert pipeline.tuner.baseline_s < 2 * run.machine.truth.cost_s(made.own)
 
 
+def test_what_tuned_checkpoints_save_once_the_machine_has_changed_is_claimed_by_nobody() -> None:
+    job = Job(CACHED).settled()
+    tuner = job.pipeline.tuner
+    assert tuner is not None
+    assert (tuner.uncounted, tuner.knows_own) == (0, True)
+    job.slower = 3.0
+    while tuner.knows_own:
+        job.checkpoint()
+    before = tuner.uncounted
+    job.checkpoint()
+    assert tuner.uncounted == before + 1
+
+
 class TestFailures:
     """Whose flush fails is left, and never tried again; what is innocent stays."""
 
