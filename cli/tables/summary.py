@@ -54,8 +54,8 @@ def savings(status: StatusView) -> list[str]:
         return [f"proposed, not tried: {export}"]
     saved_s = view.saved_s - view.applied_s
     net = f"saved about {seconds_text(saved_s)}" if saved_s > 0 else f"lost about {seconds_text(-saved_s)}"
-    left_out = count_text(view.uncounted, "checkpoint") if view.uncounted else ""
-    left_out = f" ({left_out} since the machine has changed aside)" if left_out else ""
+    uncounted = count_text(view.uncounted, "checkpoint")
+    left_out = f" ({uncounted} since the machine has changed aside)" if view.uncounted else ""
     return [
         f"{net} at checkpoints, against your own settings{left_out}; {spent}",
         f"for good, in the job script: {export}",

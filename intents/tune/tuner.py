@@ -168,7 +168,8 @@ class Tuner(Trials):
         if self.is_tuned(generation, default=False):
             failed = identity(self.settings_of(generation) or self.settings)
             self._dropped[failed] = TWICE
-            if failed == identity(self._incumbent) != identity(self.baseline):
+            kept = identity(self.mutability.feasible(self._incumbent))  # the rest of it waits for a launch
+            if failed == kept and self._incumbent != self.baseline:
                 self._end_trial(now, why)
                 self._back_to_baseline(now, why)
             elif self._trial is not None and failed == identity(self.settings):
@@ -220,10 +221,12 @@ class Tuner(Trials):
     def _lever(self, lever: Lever, view: View | None, stopped: list[str], now_is: Situation) -> LeverView:
         value = self.settings[lever.name]
         seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
-        if seen.why or view is None:
+        if seen.why:
+            return seen
+        if view is None:
             is_seen = self.learner.observations.count > 0
             why = "weighed anew at the next checkpoint" if is_seen else "no checkpoint was measured yet"
-            return seen if seen.why else replace(seen, why=why)
+            return replace(seen, why=why)
         if self._trial is not None and lever.name in self._trial.proposal.changes:
             return self._on_trial(self._trial, seen, view)
         totals = view.belief.totals.mean(axis=1)
