@@ -20,6 +20,7 @@ from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
 from .capture.gate import TracedCalls, TraceGate
+from .core_time import CoreTime, CoreTimer
 from .embedded.engine import EmbeddedEngine
 from .engine import EngineError, OutputFlags, say
 from .implicit_steps import ImplicitSteps
@@ -53,6 +54,7 @@ class Session:
         self._generation = 0
         self._dataset = 0
         self._is_due = False
+        self._timer, self._core_time = CoreTimer(), CoreTime()
         self._finalized = False
         self._gate: TraceGate | None = None
         if self._tuned:
@@ -68,6 +70,7 @@ class Session:
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
         """Apply what the daemon has decided, then open the dataset."""
+        self._core_time = self._timer.end()
         before = [*self._implicit_steps.output_started(time.time()), *self._happened()]
         if self._tuned:
             self._generation = self._tuned.apply(self._decided())
@@ -97,6 +100,8 @@ class Session:
             observed=traced.calls,
             observe_s=traced.cost_s,
             due=self._is_due,
+            cpu_s=self._core_time.cpu_s,
+            run_delay_s=self._core_time.run_delay_s,
         )
         self._is_due = False
         self._report([*self._happened(), completed])
@@ -106,6 +111,8 @@ class Session:
             self._implicit_steps.resumed(self._dataset, time.time())
         else:
             self._implicit_steps.paused(time.time())
+        if self._emitter:
+            self._timer.begin()
         return completed.valid
 
     def have_restart(self) -> str | None:

@@ -4,7 +4,7 @@ The expected rework of a failure is added where the interval is chosen, not here
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import pairwise
 from math import inf, sqrt
 from operator import itemgetter
@@ -27,6 +27,8 @@ _REFERENCE_STEPS = 256
 _HICCUP = 3.0
 _REFERENCE_INTERVALS = 12
 _FEW_STEPS, _FEW_INTERVALS = 4, 3
+_WAITING_DOUBT = 0.5
+"""Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
 _MEDIAN_DIFFERENCE, _MEAN_DIFFERENCE = 0.954, 1.128
 """Of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2), and 2 / sqrt(pi)."""
 _SHORTEST_S = 1e-9
@@ -158,6 +160,8 @@ class CheckpointCosts:
 
     def _output(self, output: OutputCompleted) -> list[CheckpointCost]:
         cost, self._previous = _cost_of(output, self._previous or output), output
+        if output.cpu_s + output.run_delay_s > 0 and cost.between_s > 0:
+            self.steps.waited(_Gap(output.start_s - cost.between_s, output.start_s, output.run_delay_s))
         if flushed := self._early.pop(output.dataset, None):
             return flushed.completed(cost)
         if not output.flush_due:
@@ -176,6 +180,10 @@ class CheckpointCosts:
             return flushed.completed(cost)
         _remember(self._early, flush.dataset, flushed)  # a blocking flush ends before its output does
         return []
+
+
+def _scatter_s(seconds: Collection[float]) -> float:
+    return median(_differences_s(seconds)) / _MEDIAN_DIFFERENCE
 
 
 def _differences_s(seconds: Iterable[float]) -> list[float]:
@@ -209,11 +217,28 @@ class _Stretch(NamedTuple):
         return _Stretch(start_s, end_s, self.busy_s + later.busy_s, self.steps + later.steps)
 
 
+class _Reference(NamedTuple):
+    """What a step takes without a flush beside it, with its standard error."""
+
+    step_s: float
+    error_s: float
+
+
+class _Gap(NamedTuple):
+    """From the end of an output to the start of the next: rank 0 waited for cores for `run_delay_s` of it."""
+
+    start_s: float
+    end_s: float
+    run_delay_s: float
+
+
 class FlushSlowdown:
     """How much longer the recent steps of a job took while a flush was under way.
 
     A flush is announced when it starts and measured when it has ended, for its true end is only known later.
-    Memory is bounded: beside thousands of steps, neighbouring ones are remembered as one stretch.
+    Where (nearly) every step is beside a flush, what they take without is what is left when rank 0 does not
+    wait for a core. Memory is bounded: beside thousands of steps, neighbouring ones are remembered as one
+    stretch.
     """
 
     def __init__(self) -> None:
@@ -223,6 +248,11 @@ class FlushSlowdown:
         """The undisturbed steps between the flushes that began last."""
         self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
         self._running: dict[int, float] = {}
+        self._gaps: deque[_Gap] = deque(maxlen=_REFERENCE_INTERVALS)
+
+    def waited(self, gap: _Gap) -> None:
+        """Take in what is known of the time between two outputs."""
+        self._gaps.append(gap)
 
     def add(self, start_s: float, end_s: float) -> None:
         """Take a step in. While a flush may be running it waits for that flush's verdict."""
@@ -238,12 +268,32 @@ class FlushSlowdown:
         return bool(self._recent) and self._recent[-1].end_s < time_s
 
     @property
-    def reference_s(self) -> float | None:
-        """Mean of the last steps without a flush beside them, if any; a hiccup counts as three medians."""
-        if not self._undisturbed:
+    def reference(self) -> "_Reference | None":
+        """What the last steps took without a flush beside them, or without a wait for a core; None: unknown.
+
+        A hiccup counts as three medians.
+        """
+        known, told = self._undisturbed, self._unhindered
+        if told and len(known) < _FEW_STEPS:
+            return told
+        if not known:
             return None
-        limit_s = _HICCUP * median(self._undisturbed)
-        return fmean(min(each, limit_s) for each in self._undisturbed)
+        limit_s = _HICCUP * median(known)
+        error_s = _scatter_s(known) / sqrt(len(known)) if len(known) >= _FEW_STEPS else inf
+        return _Reference(fmean(min(each, limit_s) for each in known), error_s)
+
+    @property
+    def _unhindered(self) -> "_Reference | None":
+        """What the steps of the last gaps took, less the share of it that rank 0 waited for a core."""
+        gaps = self._gaps
+        steps = [each for each in self._recent if gaps and each.start_s >= gaps[0].start_s]
+        if not steps:
+            return None
+        usual_s = sum(each.busy_s for each in steps) / sum(each.steps for each in steps)
+        waited = min(
+            1.0, sum(each.run_delay_s for each in gaps) / sum(each.end_s - each.start_s for each in gaps)
+        )
+        return _Reference(usual_s * (1 - waited), _WAITING_DOUBT * waited * usual_s)
 
     def flush_started(self, dataset: int, start_s: float) -> None:
         """From now on steps may be disturbed by the flush of `dataset`: SCR runs one at a time."""
@@ -254,11 +304,11 @@ class FlushSlowdown:
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
         """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
         self._running.pop(flush.dataset, None)
-        reference_s, errors_s = self.reference_s, self._errors_s(flush)
+        reference, errors_s = self.reference, self._errors_s(flush)
         slowdown_s = 0.0
-        if reference_s is not None:
+        if reference is not None:
             beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
-            slowdown_s = sum((each.excess_s(flush, reference_s) for each in beside), 0.0)
+            slowdown_s = sum((each.excess_s(flush, reference.step_s) for each in beside), 0.0)
         self._judge(flush)
         return _Flushed(flush, slowdown_s, *errors_s)
 
@@ -273,12 +323,12 @@ class FlushSlowdown:
         if len(steps) < _FEW_STEPS:
             return flush.flush_s, 0.0
         beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
-        scatter_s = median(_differences_s(steps)) / _MEDIAN_DIFFERENCE
-        error_s = scatter_s * sqrt(beside)
+        error_s = _scatter_s(steps) * sqrt(beside)
         means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
         if len(means_s) >= _FEW_INTERVALS:
             error_s = max(error_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
-        return error_s, scatter_s * beside / sqrt(len(steps)) if is_known else flush.flush_s
+        reference = self.reference
+        return error_s, min(flush.flush_s, beside * reference.error_s) if reference else flush.flush_s
 
     def _is_undisturbed(self, step: _Stretch) -> None:
         self._undisturbed.append(step.busy_s)

@@ -63,7 +63,8 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     in SCR's cache: ranks of several nodes registered the same one, or files of one node have the same base
     name. None: not known, or the application caches by itself. `due`: SCR_Need_checkpoint had
     just asked for it. `observed` calls of rank 0's writes were
-    traced, which took `observe_s` longer for it: no part of `write_s`.
+    traced, which took `observe_s` longer for it: no part of `write_s`. From the end of the output before to
+    `start_s` rank 0's thread ran for `cpu_s` and waited for a core for `run_delay_s`; both 0: not known.
     """
 
     dataset: int
@@ -85,6 +86,8 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     observed: int = 0
     observe_s: float = 0.0
     due: bool = False
+    cpu_s: float = 0.0
+    run_delay_s: float = 0.0
 
     @property
     def blocking_s(self) -> float:

@@ -10,6 +10,7 @@ static struct {
     char name[NAME_LIMIT];
     int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s;
+    core_time before; /* since the output before */
 } current;
 static int depth; /* an old libscr makes one of these functions call another */
 
@@ -77,6 +78,7 @@ static void before_start(int kind)
     if (depth++ == 0) {
         KEEP_ERRNO;
         current.kind = kind & (KIND_LIMIT - 1);
+        current.before = core_time_end();
         current.entered_s = epoch_s();
         session_apply(current.kind);
         current.apply_s = epoch_s() - current.entered_s;
@@ -144,9 +146,12 @@ static int complete(int (*real)(int), int valid)
               SECONDS("closed_s", epoch_s()),
               NUMBER(ONLY(observed > 0, "observed"), observed),
               SECONDS(ONLY(observed > 0, "observe_s"), observe_s),
+              SECONDS(ONLY(current.before.cpu_s > 0, "cpu_s"), current.before.cpu_s),
+              SECONDS(ONLY(current.before.cpu_s > 0, "run_delay_s"), current.before.run_delay_s),
               FLAG(ONLY(flush_is_timed(dataset), "flush_timed"), true));
         scrtune_observe_deliver();
         behind_completed();
+        core_time_begin();
     }
     return result;
 }

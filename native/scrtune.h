@@ -256,6 +256,17 @@ void tell(const char *text);
 double epoch_s(void);
 double monotonic_s(void);
 
+/* ---- core_time.c */
+
+/* Seconds in which a thread ran, and in which it was ready to run and waited for a core; both 0: not known. */
+typedef struct {
+    double cpu_s, run_delay_s;
+} core_time;
+
+/* Measure rank 0's calling thread from now on; what it took since, once. */
+void core_time_begin(void);
+core_time core_time_end(void);
+
 /* ---- flush.c */
 
 /* The application has initialized SCR: no flush is under way. */

@@ -32,8 +32,9 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
 
     SCR_Start_output took from `entered_s` to `opened_s`, and spent `apply_s` of that on new settings;
     SCR_Complete_output took from `closing_s` to `closed_s`. `shared` as in OutputCompleted.shared_files.
-    `observe_s` is what tracing `observed` calls added between `opened_s` and `closing_s`. `flush_timed`: its
-    asynchronous flush is under way, and a :class:`Flushed` will follow.
+    `observe_s` is what tracing `observed` calls added between `opened_s` and `closing_s`; `cpu_s` and
+    `run_delay_s` as in OutputCompleted. `flush_timed`: its asynchronous flush is under way, and a
+    :class:`Flushed` will follow.
     """
 
     dataset: int
@@ -49,6 +50,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     shared: bool | None = None
     observed: int = 0
     observe_s: float = 0.0
+    cpu_s: float = 0.0
+    run_delay_s: float = 0.0
     flush_timed: bool = False
 
     def started(self) -> OutputStarted:
@@ -191,6 +194,8 @@ class Joiner:
             shared_files=output.shared,
             observed=output.observed,
             observe_s=output.observe_s,
+            cpu_s=output.cpu_s,
+            run_delay_s=output.run_delay_s,
         )
 
     def flushed(self, flushed: Flushed) -> None:

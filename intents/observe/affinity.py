@@ -1,16 +1,19 @@
 """Intent 1 of the LLNL study: process-core mapping, the node's cores and their use by the application."""
 
 from array import array
+from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from ...goodput.events import OutputCompleted
 from ...units import count_text
 from ..events import NodeObserved
 from ..intent import Evidence, Intent
 
 _REMEMBERED = 30
+_GAPS = 12
 
 if TYPE_CHECKING:
     Floats: TypeAlias = array[float]
@@ -26,7 +29,9 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
     Linux's CPUs are `cpus`; those that are hyperthreads of one core are one of the `cores`. `unbound` are the
     CPUs of `idle_cores`, no CPU of which is in a mask of the application's processes or bound threads:
     threads that inherit a mask never run there by themselves. `spare_cores` are all cores, or as many as the
-    cgroup lets the job use at once (`core_limit`, 0: all), less the application's measured use.
+    cgroup lets the job use at once (`core_limit`, 0: all), less the application's measured use. That has the
+    time in outputs, too, where ranks wait: with the share of the time between them in which rank 0's thread
+    ran or waited for a core (`busy_share`, 0: not known) it is at least as many cores for each process.
     """
 
     title, number = "core affinity", 1
@@ -45,6 +50,7 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
     spare_cores: float = 0.0
     mask_cores: int = 0
     """Cores in the smallest mask of an application process."""
+    busy_share: float = 0.0
     nodes: int = 1
     host: str = ""
     """The node with the fewest spare cores, where several were observed."""
@@ -53,6 +59,8 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
 
     def _text(self) -> str:
         masks = f"bound, {count_text(self.idle_cores, 'core')} in no mask" if self.bound else "not bound"
+        if self.busy_share:
+            masks += f"; rank 0 wants a core {self.busy_share:.0%} of the time between outputs"
         return (
             f"{self._machine()}; {self.used_cores:.2f} used by"
             f" {self.processes} application {'process' if self.processes == 1 else 'processes'} ({masks});"
@@ -71,6 +79,37 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
         if self.nodes == 1:
             return ""
         return f" on node {self.host}, {self.others_spare_cores:.2f} on the others (their median)"
+
+    def wanted(self, busy_share: float) -> "CoreAffinity":
+        """Return the same where each process wants a core for at least `busy_share` of the time."""
+        used_cores = max(self.used_cores, busy_share * self.processes)
+        return msgspec.structs.replace(
+            self,
+            busy_share=busy_share,
+            used_cores=used_cores,
+            spare_cores=max(0.0, self.spare_cores - (used_cores - self.used_cores)),
+        )
+
+
+class BusyShare:
+    """The share of the time between outputs in which rank 0's thread ran or waited for a core."""
+
+    def __init__(self) -> None:
+        self._gaps: deque[tuple[float, float]] = deque(maxlen=_GAPS)
+        self._ended_s: float | None = None
+
+    def add(self, output: OutputCompleted) -> None:
+        """Take an output in."""
+        busy_s = output.cpu_s + output.run_delay_s
+        if self._ended_s is not None and busy_s > 0 and output.start_s > self._ended_s:
+            self._gaps.append((output.start_s - self._ended_s, busy_s))
+        self._ended_s = output.end_s
+
+    @property
+    def value(self) -> float:
+        """The share in the last gaps, at most 1; 0: not known."""
+        whole_s = sum(gap_s for gap_s, _ in self._gaps)
+        return min(1.0, sum(busy_s for _, busy_s in self._gaps) / whole_s) if whole_s else 0.0
 
 
 def _no_floats() -> Floats:

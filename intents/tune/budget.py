@@ -12,51 +12,66 @@ ALLOWANCE = 0.01
 
 
 class TrialBudget:
-    """`left_s` may still be lost; it is 0 until the user's own settings were measured."""
+    """`left_s` may still be lost; it is 0 until the user's own settings were measured.
+
+    What tuned checkpoints saved or lost follows what the user's own settings are believed to cost now: their
+    first checkpoint may have been a spike, and what a flush takes from the steps is known late.
+    """
 
     def __init__(self) -> None:
-        self.left_s = 0.0
         self.overdraft_s = 0.0
         """What settings that are surely cheaper may lose while nothing is left: they fill it again."""
-        self._first_s = self._doubted_s = 0.0
+        self._first_s = 0.0
         self._is_open = False
+        self._own_s = self._doubt_s = 0.0
+        """What one of the usual size is believed to cost, and how much less it may be."""
+        self._tuned = self._booked_s = 0.0
+        """Tuned checkpoints, of the usual size, and all that is booked besides what they would have cost."""
 
-    def open(self, own_s: float) -> None:
-        """Begin with a share of the cost of a checkpoint under the user's own settings."""
-        if not self._is_open:
-            self._is_open = True
-            self.left_s = self.overdraft_s = self._first_s = FIRST_CREDIT * own_s
+    @property
+    def left_s(self) -> float:
+        """What may still be lost."""
+        return self._first_s + self.claimed_s
 
     @property
     def claimed_s(self) -> float:
         """What is left of all that came after the first credit, savings as they are believed."""
-        return self.left_s - self._first_s
+        return self._booked_s + self._tuned * self._own_s
 
     @property
     def earned_s(self) -> float:
         """Of that what was surely saved: it may be lost to find out."""
-        return self.claimed_s - self._doubted_s
+        return self.claimed_s - self._tuned * self._doubt_s
 
-    def charge(
-        self, cost_s: float, own_s: float, doubt_s: float = 0.0, *, is_tuned: bool, had_begun: bool = False
-    ) -> None:
-        """Enter one checkpoint, which would have cost `own_s` under the user's own settings.
-
-        Or `doubt_s` less. What `had_begun` when the budget was used up is not what the overdraft is for.
-        """
+    def believe(self, own_s: float, doubt_s: float) -> None:
+        """Take in what a checkpoint costs under the user's own settings, or `doubt_s` less."""
         if not self._is_open:
-            return
+            self._is_open = True
+            self._first_s = self.overdraft_s = FIRST_CREDIT * own_s
+        self._own_s, self._doubt_s = own_s, doubt_s
+
+    def settle(self) -> None:
+        """What is believed from now on says nothing of the checkpoints so far."""
+        self._booked_s = self.claimed_s
+        self._tuned = 0.0
+
+    def charge(self, cost_s: float, share: float, *, is_tuned: bool, had_begun: bool = False) -> None:
+        """Enter a checkpoint of `share` of the usual size.
+
+        What `had_begun` when the budget was used up is not what the overdraft is for.
+        """
+        own_s = share * self._own_s
         if self.left_s > 0:
-            self.left_s += ALLOWANCE * own_s
+            self._booked_s += ALLOWANCE * own_s
         else:
             loss_s = max(0.0, cost_s - own_s) if is_tuned and not had_begun else 0.0
             filled_s = min(max(0.0, self._first_s - self.overdraft_s), ALLOWANCE * own_s)
             self.overdraft_s += filled_s - loss_s
-            self.left_s += ALLOWANCE * own_s - filled_s
+            self._booked_s += ALLOWANCE * own_s - filled_s
         if is_tuned:
-            self.left_s += own_s - cost_s
-            self._doubted_s += doubt_s
+            self._tuned += share
+            self._booked_s -= cost_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back."""
-        self.left_s -= max(0.0, apply_s)
+        self._booked_s -= max(0.0, apply_s)

@@ -182,15 +182,16 @@ class Trials(TuningState):
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
         own_s = float(belief.felt[OWN].mean())
-        self.budget.open(own_s)
+        if self.learner.is_apart:
+            self.budget.settle()
+        self.budget.believe(own_s, belief.may_be_less_s(OWN))
         index = belief.index(settings)
         cost_s = cost.cost_s if index is None else belief.charged_s(index, cost)
         is_tuned = settings != self.mutability.feasible(self.baseline)
         if self.budget.left_s > 0:
             self._used_up_at = self._newest
         had_begun = cost.dataset <= self._used_up_at
-        of_usual = (cost_s, own_s, belief.may_be_less_s(OWN))
-        self.budget.charge(*(share * each for each in of_usual), is_tuned=is_tuned, had_begun=had_begun)
+        self.budget.charge(share * cost_s, share, is_tuned=is_tuned, had_begun=had_begun)
         is_on = self._trial is not None and self._trial.generation == cost.generation
         trial = self._tried.get(identity(settings)) if is_tuned else self._trial if is_on else None
         self.uncounted += is_tuned and not self.knows_own

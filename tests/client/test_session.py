@@ -134,6 +134,8 @@ def test_what_happens_is_reported_in_order_and_by_rank_zero_only(tmp_path: Path,
     assert all(output.due for output in outputs), "the embedded engine says yes where nothing is set"
     assert [output.bytes for output in outputs] == [6000, 6000]
     assert all(output.valid and output.files == 3 for output in outputs)
+    assert (outputs[0].cpu_s, outputs[0].run_delay_s) == (0, 0), "there was no output before it"
+    assert 0 < outputs[1].cpu_s + outputs[1].run_delay_s <= outputs[1].start_s - outputs[0].end_s + 0.01
 
 
 def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(

@@ -59,6 +59,8 @@ class Learner:
         self._basis: _Basis | None = None
         self.is_shifted = False
         """The machine has changed: what was seen before says nothing any more."""
+        self.is_apart = False
+        """So with the last checkpoint, or its size is another: what is believed is not of those before."""
 
     def take(
         self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
@@ -68,7 +70,8 @@ class Learner:
         All costs are those of a checkpoint of :attr:`usual_size`. The candidates `keep` stay. A `settled`
         belief is updated at every fourth checkpoint only.
         """
-        if (larger := self.usual_size.add(cost.bytes)) != 1:
+        self.is_apart = (larger := self.usual_size.add(cost.bytes)) != 1
+        if self.is_apart:
             self.observations.resize(larger)
             self.rebase()
         cost = scaled(cost, 1 / self.usual_size.share(cost.bytes))
@@ -88,7 +91,7 @@ class Learner:
         if shifted_at:
             self.belief.shift(_SHIFT)
             self.observations.forget(shifted_at)
-            self.is_shifted = True
+            self.is_shifted = self.is_apart = True
         self.belief.update(self.observations.all)
         return True
 

@@ -218,6 +218,12 @@ class TestLibraryLines:
         )
         assert [each.due for each in only(OutputCompleted, events)] == [True, False, False, False]
 
+    def test_what_rank_0_ran_and_waited_for_a_core_is_passed_on(self, path: Path) -> None:
+        told = {**written(2, 3, 4), "cpu_s": 0.75, "run_delay_s": 0.125}
+        first, second = only(OutputCompleted, events_of(path, {}, written(1, 1, 2), told))
+        assert (first.cpu_s, first.run_delay_s) == (0, 0)
+        assert (second.cpu_s, second.run_delay_s) == (0.75, 0.125)
+
     def test_a_refused_decision_and_a_restart(self, path: Path) -> None:
         lines: tuple[dict[str, object], ...] = (
             {"prefix": "p"},

@@ -27,6 +27,19 @@ def test_a_restart_is_told(job: Job) -> None:
     assert (restart["name"], restart["valid"]) == ("ckpt.2", True)
 
 
+def test_how_long_rank_0_ran_between_outputs_is_told(job: Job) -> None:
+    told = job.run(3)
+    told.assert_sound(3)
+    first, *others = told.of_type("output")
+    assert "cpu_s" not in first, "there was no output before it"
+    before = first
+    for output in others:
+        wanted_s = float(str(output["cpu_s"])) + float(str(output["run_delay_s"]))
+        between_s = float(str(output["entered_s"])) - float(str(before["closed_s"]))
+        assert 0 < wanted_s <= between_s + 0.01
+        before = output
+
+
 def limited(script: Path, application: tuple[str, ...], limit_bytes: int) -> str:
     """`application` whose files may not be larger: the kernel ends who writes more."""
     script.write_text(f'#!/bin/bash\nulimit -f {limit_bytes // 1024}\nexec {" ".join(application)} "$@"\n')

@@ -196,6 +196,17 @@ def test_flushes_that_outlast_the_interval_queue_up_although_the_first_outputs_d
     assert made.breakdown(1).cost_s > 40.0 - SHAPE.between_s - 6.0
 
 
+def test_outputs_wait_as_long_as_the_last_ones_did() -> None:
+    """By the models each waits 15 s. The interval may have grown since, or the flush is faster."""
+    roomy = {**ASYNC, "SCR_CACHE_SIZE": 2}
+    told = Told().many(OWN, 2)
+    for wait_s in (0.0, 9.0, 0.2, 0.3, 0.2):
+        told.add(roomy, flush_s=40.0, wait_s=wait_s)
+    made = Belief([OWN, roomy], SHAPE, kept=2)
+    made.update(told.seen.all)
+    assert made.breakdown(1).cost_s < 4.0
+
+
 def test_costs_that_last_are_believed_whatever_the_models_say() -> None:
     told = Told().many(OWN, 4)
     for _ in range(6):
