@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from .between_outputs import BetweenOutputs
 from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
 from .job_events import JobEvents, united
 from .ledger.launches import run_starts
@@ -137,8 +138,10 @@ class CheckpointCosts:
                 made = self.ended()
                 self._begin()  # a flush of an earlier run will not be heard of again
                 return made
-            case OutputCompleted(checkpoint=True, valid=True):
-                return self.ended() + self._output(event)
+            case OutputCompleted():
+                self.steps.between.add(event)
+                is_counted = event.checkpoint and event.valid
+                return self.ended() + self._output(event) if is_counted else []
             case FlushCompleted():
                 return self.ended() + self._flush(event)
             case JobEnded():
@@ -160,8 +163,6 @@ class CheckpointCosts:
 
     def _output(self, output: OutputCompleted) -> list[CheckpointCost]:
         cost, self._previous = _cost_of(output, self._previous or output), output
-        if output.cpu_s + output.run_delay_s > 0 and cost.between_s > 0:
-            self.steps.waited(_Gap(output.start_s - cost.between_s, output.start_s, output.run_delay_s))
         if flushed := self._early.pop(output.dataset, None):
             return flushed.completed(cost)
         if not output.flush_due:
@@ -224,14 +225,6 @@ class _Reference(NamedTuple):
     error_s: float
 
 
-class _Gap(NamedTuple):
-    """From the end of an output to the start of the next: rank 0 waited for cores for `run_delay_s` of it."""
-
-    start_s: float
-    end_s: float
-    run_delay_s: float
-
-
 class FlushSlowdown:
     """How much longer the recent steps of a job took while a flush was under way.
 
@@ -248,11 +241,8 @@ class FlushSlowdown:
         """The undisturbed steps between the flushes that began last."""
         self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
         self._running: dict[int, float] = {}
-        self._gaps: deque[_Gap] = deque(maxlen=_REFERENCE_INTERVALS)
-
-    def waited(self, gap: _Gap) -> None:
-        """Take in what is known of the time between two outputs."""
-        self._gaps.append(gap)
+        self.between = BetweenOutputs()
+        """What rank 0 told of the time between outputs."""
 
     def add(self, start_s: float, end_s: float) -> None:
         """Take a step in. While a flush may be running it waits for that flush's verdict."""
@@ -268,31 +258,28 @@ class FlushSlowdown:
         return bool(self._recent) and self._recent[-1].end_s < time_s
 
     @property
-    def reference(self) -> "_Reference | None":
+    def reference(self) -> _Reference | None:
         """What the last steps took without a flush beside them, or without a wait for a core; None: unknown.
 
         A hiccup counts as three medians.
         """
-        known, told = self._undisturbed, self._unhindered
-        if told and len(known) < _FEW_STEPS:
+        known = self._undisturbed
+        is_known = len(known) >= _FEW_STEPS
+        if not is_known and (told := self._unhindered()):
             return told
         if not known:
             return None
         limit_s = _HICCUP * median(known)
-        error_s = _scatter_s(known) / sqrt(len(known)) if len(known) >= _FEW_STEPS else inf
+        error_s = _scatter_s(known) / sqrt(len(known)) if is_known else inf
         return _Reference(fmean(min(each, limit_s) for each in known), error_s)
 
-    @property
-    def _unhindered(self) -> "_Reference | None":
-        """What the steps of the last gaps took, less the share of it that rank 0 waited for a core."""
-        gaps = self._gaps
+    def _unhindered(self) -> _Reference | None:
+        """Return what the steps of the last gaps took, less the share that rank 0 waited for a core."""
+        gaps, waited = self.between.gaps, self.between.waiting_share
         steps = [each for each in self._recent if gaps and each.start_s >= gaps[0].start_s]
         if not steps:
             return None
         usual_s = sum(each.busy_s for each in steps) / sum(each.steps for each in steps)
-        waited = min(
-            1.0, sum(each.run_delay_s for each in gaps) / sum(each.end_s - each.start_s for each in gaps)
-        )
         return _Reference(usual_s * (1 - waited), _WAITING_DOUBT * waited * usual_s)
 
     def flush_started(self, dataset: int, start_s: float) -> None:
@@ -304,15 +291,15 @@ class FlushSlowdown:
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
         """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
         self._running.pop(flush.dataset, None)
-        reference, errors_s = self.reference, self._errors_s(flush)
-        slowdown_s = 0.0
+        reference, slowdown_s = self.reference, 0.0
+        errors_s = self._errors_s(flush, reference)
         if reference is not None:
             beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
             slowdown_s = sum((each.excess_s(flush, reference.step_s) for each in beside), 0.0)
         self._judge(flush)
         return _Flushed(flush, slowdown_s, *errors_s)
 
-    def _errors_s(self, flush: FlushCompleted) -> tuple[float, float]:
+    def _errors_s(self, flush: FlushCompleted, reference: _Reference | None) -> tuple[float, float]:
         """Return the SD of the estimate for `flush`, and of its reference: of few steps it may be all wrong.
 
         Slowly growing steps do not scatter, neighbours do. Steps of one interval may be alike that of others
@@ -327,7 +314,6 @@ class FlushSlowdown:
         means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
         if len(means_s) >= _FEW_INTERVALS:
             error_s = max(error_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
-        reference = self.reference
         return error_s, min(flush.flush_s, beside * reference.error_s) if reference else flush.flush_s
 
     def _is_undisturbed(self, step: _Stretch) -> None:

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -17,7 +16,6 @@ static bool look(core_time *now)
 {
     char text[128];
     unsigned long long waited_ns;
-    struct timespec ran;
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return false;
@@ -26,10 +24,10 @@ static bool look(core_time *now)
     close(file);
     text[length > 0 ? length : 0] = '\0';
     /* what it says of the time that the thread ran is as old as the kernel's last tick */
-    if (sscanf(text, "%*u %llu", &waited_ns) != 1 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ran) != 0) {
+    if (sscanf(text, "%*u %llu", &waited_ns) != 1) {
         return false;
     }
-    *now = (core_time){.cpu_s = (double)ran.tv_sec + (double)ran.tv_nsec * 1e-9, .run_delay_s = (double)waited_ns * 1e-9};
+    *now = (core_time){.cpu_s = thread_s(), .run_delay_s = (double)waited_ns * 1e-9};
     return true;
 }
 

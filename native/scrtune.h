@@ -256,6 +256,9 @@ void tell(const char *text);
 double epoch_s(void);
 double monotonic_s(void);
 
+/* For how long the calling thread has run. */
+double thread_s(void);
+
 /* ---- core_time.c */
 
 /* Seconds in which a thread ran, and in which it was ready to run and waited for a core; both 0: not known. */

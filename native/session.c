@@ -47,6 +47,11 @@ double monotonic_s(void)
     return now_s(CLOCK_MONOTONIC);
 }
 
+double thread_s(void)
+{
+    return now_s(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void tell(const char *text)
 {
     enum { MOST = 16 };

@@ -1,19 +1,16 @@
 """Intent 1 of the LLNL study: process-core mapping, the node's cores and their use by the application."""
 
 from array import array
-from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from ...goodput.events import OutputCompleted
 from ...units import count_text
 from ..events import NodeObserved
 from ..intent import Evidence, Intent
 
 _REMEMBERED = 30
-_GAPS = 12
 
 if TYPE_CHECKING:
     Floats: TypeAlias = array[float]
@@ -89,27 +86,6 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
             used_cores=used_cores,
             spare_cores=max(0.0, self.spare_cores - (used_cores - self.used_cores)),
         )
-
-
-class BusyShare:
-    """The share of the time between outputs in which rank 0's thread ran or waited for a core."""
-
-    def __init__(self) -> None:
-        self._gaps: deque[tuple[float, float]] = deque(maxlen=_GAPS)
-        self._ended_s: float | None = None
-
-    def add(self, output: OutputCompleted) -> None:
-        """Take an output in."""
-        busy_s = output.cpu_s + output.run_delay_s
-        if self._ended_s is not None and busy_s > 0 and output.start_s > self._ended_s:
-            self._gaps.append((output.start_s - self._ended_s, busy_s))
-        self._ended_s = output.end_s
-
-    @property
-    def value(self) -> float:
-        """The share in the last gaps, at most 1; 0: not known."""
-        whole_s = sum(gap_s for gap_s, _ in self._gaps)
-        return min(1.0, sum(busy_s for _, busy_s in self._gaps) / whole_s) if whole_s else 0.0
 
 
 def _no_floats() -> Floats:

@@ -22,7 +22,7 @@ from ..intent import Intent
 from ..settings import is_cached
 from ..tune.knowledge import Knowledge
 from . import checkpoints_required
-from .affinity import BusyShare, CoreAffinity
+from .affinity import CoreAffinity
 from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
 from .checkpoints_required import CheckpointsRequired
 from .divergence import Divergence, DivergenceObserver
@@ -77,7 +77,6 @@ class Observers:
         """What the prefix directory is on."""
         self.recalled: Knowledge | None = None
         """What earlier jobs taught."""
-        self._busy = BusyShare()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
         self._clean_start = CleanStartObserver()
@@ -102,7 +101,7 @@ class Observers:
             case StepCompleted():
                 self.workflow.add_step(event.end_s - event.start_s)
             case OutputCompleted():
-                self._busy.add(event)
+                self.nodes.add_output(event)
                 self._buffers.add_output(event)
                 self._outputs.add_output(event)
                 self._taken += event.checkpoint and event.valid
@@ -160,7 +159,7 @@ class Observers:
         faults = fault_model.observe(job, scheme, failures, allocation, self.recalled)
         required = checkpoints_required.observe(declared, self._taken, failures.observed_s, allocation, now)
         return Intents(
-            affinity=self.nodes.affinity.wanted(self._busy.value),
+            affinity=self.nodes.affinity,
             buffers=self.buffers(job),
             redundancy=protected,
             flush=flush,

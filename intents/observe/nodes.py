@@ -12,6 +12,8 @@ from statistics import median
 
 import msgspec
 
+from ...goodput.between_outputs import BetweenOutputs
+from ...goodput.events import OutputCompleted
 from ...units import bytes_text
 from ..events import NodeObserved, Operation, StorageProbed, Tier, TraceDigest
 from .affinity import AffinityObserver, CoreAffinity, Floats
@@ -52,8 +54,11 @@ class _Node(msgspec.Struct):
     prefix_bytes: int = 0
     prefix_s: float = 0.0
 
-    def evidence(self, host: str) -> NodeEvidence:
-        cores, look = self.affinity.found, self.look
+    def cores(self, busy_share: float) -> CoreAffinity:
+        return self.affinity.found.wanted(busy_share)
+
+    def evidence(self, host: str, busy_share: float) -> NodeEvidence:
+        cores, look = self.cores(busy_share), self.look
         return NodeEvidence(
             host=host,
             seen_s=self.seen_s,
@@ -69,20 +74,34 @@ class _Node(msgspec.Struct):
         )
 
 
+class _State(msgspec.Struct, frozen=True):
+    """What a copy goes on with."""
+
+    nodes: dict[str, _Node]
+    between: BetweenOutputs
+
+
 class Nodes:
     """The evidence of all nodes, by host. With one node it is that node's as it is."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
+        self._between = BetweenOutputs()
         self._affinity: CoreAffinity | None = CoreAffinity()
 
     def __getstate__(self) -> bytes:
         """Return all as one message: pickling thousands of nodes needs as many objects more for a moment."""
-        return msgspec.msgpack.encode(self._nodes, enc_hook=array.tobytes)
+        return msgspec.msgpack.encode(_State(self._nodes, self._between), enc_hook=array.tobytes)
 
     def __setstate__(self, state: bytes) -> None:
         """Take over what :meth:`__getstate__` has returned."""
-        self._nodes = msgspec.msgpack.decode(state, type=dict[str, _Node], dec_hook=_floats)
+        kept = msgspec.msgpack.decode(state, type=_State, dec_hook=_floats)
+        self._nodes, self._between = kept.nodes, kept.between
+        self._affinity = None
+
+    def add_output(self, output: OutputCompleted) -> None:
+        """Take in what an output tells of rank 0: the others are taken to compute as it does."""
+        self._between.add(output)
         self._affinity = None
 
     def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
@@ -136,8 +155,9 @@ class Nodes:
     def affinity(self) -> CoreAffinity:
         """The cores: worst case over the nodes."""
         if self._affinity is None:
-            looked_at = ((host, node) for host, node in self._nodes.items() if node.affinity.found.cpus)
-            self._affinity = merged_affinity({host: node.affinity.found for host, node in looked_at})
+            share = self._between.busy_share
+            seen = {host: node.cores(share) for host, node in self._nodes.items() if node.affinity.found.cpus}
+            self._affinity = merged_affinity(seen)
         return self._affinity
 
     @property
@@ -177,7 +197,8 @@ class Nodes:
 
     def evidence(self) -> tuple[NodeEvidence, ...]:
         """Return what each node has said, by host."""
-        return tuple(self._nodes[host].evidence(host) for host in sorted(self._nodes))
+        share = self._between.busy_share
+        return tuple(self._nodes[host].evidence(host, share) for host in sorted(self._nodes))
 
 
 def _floats(_: type, content: bytes) -> Floats:

@@ -23,6 +23,7 @@ class TrialBudget:
         """What settings that are surely cheaper may lose while nothing is left: they fill it again."""
         self._first_s = 0.0
         self._is_open = False
+        self._regime = 0
         self._own_s = self._doubt_s = 0.0
         """What one of the usual size is believed to cost, and how much less it may be."""
         self._tuned = self._booked_s = 0.0
@@ -43,17 +44,17 @@ class TrialBudget:
         """Of that what was surely saved: it may be lost to find out."""
         return self.claimed_s - self._tuned * self._doubt_s
 
-    def believe(self, own_s: float, doubt_s: float) -> None:
-        """Take in what a checkpoint costs under the user's own settings, or `doubt_s` less."""
+    def believe(self, own_s: float, doubt_s: float, regime: int = 0) -> None:
+        """Take in what a checkpoint costs under the user's own settings, or `doubt_s` less.
+
+        In another `regime` than before that says nothing of the checkpoints so far: they stay as they are.
+        """
         if not self._is_open:
             self._is_open = True
             self._first_s = self.overdraft_s = FIRST_CREDIT * own_s
+        if regime != self._regime:
+            self._booked_s, self._tuned, self._regime = self.claimed_s, 0.0, regime
         self._own_s, self._doubt_s = own_s, doubt_s
-
-    def settle(self) -> None:
-        """What is believed from now on says nothing of the checkpoints so far."""
-        self._booked_s = self.claimed_s
-        self._tuned = 0.0
 
     def charge(self, cost_s: float, share: float, *, is_tuned: bool, had_begun: bool = False) -> None:
         """Enter a checkpoint of `share` of the usual size.
@@ -73,5 +74,6 @@ class TrialBudget:
             self._booked_s -= cost_s
 
     def charge_apply(self, apply_s: float) -> None:
-        """Deduct the seconds of applying settings, to a change or back."""
-        self._booked_s -= max(0.0, apply_s)
+        """Deduct the seconds of applying settings, to a change or back: none before any is tried."""
+        if self._is_open:
+            self._booked_s -= max(0.0, apply_s)

@@ -182,9 +182,7 @@ class Trials(TuningState):
         share = self.learner.usual_size.share(cost.bytes)
         cost = scaled(cost, 1 / share)
         own_s = float(belief.felt[OWN].mean())
-        if self.learner.is_apart:
-            self.budget.settle()
-        self.budget.believe(own_s, belief.may_be_less_s(OWN))
+        self.budget.believe(own_s, belief.may_be_less_s(OWN), self.learner.regime)
         index = belief.index(settings)
         cost_s = cost.cost_s if index is None else belief.charged_s(index, cost)
         is_tuned = settings != self.mutability.feasible(self.baseline)

@@ -93,7 +93,6 @@ class Tuner(Trials):
         self.touched, self.later = touched, later
         self.learner, self.budget = learner, budget
         learner.rebase()
-        budget.settle()
         self._log(Verdict.REQUIRED, change, now, values(before, changes))
         return self._outcome()
 

@@ -12,7 +12,6 @@ decisions whatever the linear algebra underneath.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from math import hypot
-from statistics import median as median_of
 
 import numpy as np
 
@@ -160,7 +159,8 @@ class Belief:
     def _waits_s(self, index: int, seen: Sequence[ObservedCheckpoint]) -> float | None:
         """Return how long outputs wait for flushes; None before so many were `seen` that waits have begun."""
         waits_s = [each.wait_s for each in seen if each.flushed]
-        return median_of(waits_s[-SHOWN:]) if len(waits_s) >= SHOWN + self._of.held[index] - 1 else None
+        is_known = len(waits_s) >= SHOWN + self._of.held[index] - 1
+        return float(median(np.array(waits_s[-SHOWN:]))) if is_known else None
 
     def _block(self, rows: Array, seen: Sequence[int], waits_s: Mapping[int, float]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.

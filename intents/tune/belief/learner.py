@@ -59,8 +59,8 @@ class Learner:
         self._basis: _Basis | None = None
         self.is_shifted = False
         """The machine has changed: what was seen before says nothing any more."""
-        self.is_apart = False
-        """So with the last checkpoint, or its size is another: what is believed is not of those before."""
+        self.regime = 0
+        """Counts how often the machine, the size or the user's own settings have become others."""
 
     def take(
         self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
@@ -70,8 +70,7 @@ class Learner:
         All costs are those of a checkpoint of :attr:`usual_size`. The candidates `keep` stay. A `settled`
         belief is updated at every fourth checkpoint only.
         """
-        self.is_apart = (larger := self.usual_size.add(cost.bytes)) != 1
-        if self.is_apart:
+        if (larger := self.usual_size.add(cost.bytes)) != 1:
             self.observations.resize(larger)
             self.rebase()
         cost = scaled(cost, 1 / self.usual_size.share(cost.bytes))
@@ -91,13 +90,15 @@ class Learner:
         if shifted_at:
             self.belief.shift(_SHIFT)
             self.observations.forget(shifted_at)
-            self.is_shifted = self.is_apart = True
+            self.is_shifted = True
+            self.regime += 1
         self.belief.update(self.observations.all)
         return True
 
     def rebase(self) -> None:
         """The user's own settings or the size are others now: make candidates anew, keep what was seen."""
         self.belief = None
+        self.regime += 1
 
     def seen(self) -> Counter[int]:
         """Return the number of checkpoints by candidate."""

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import NodeObserved, ProcessUse
-from scrtune.intents.observe.affinity import AffinityObserver, BusyShare, CoreAffinity
+from scrtune.intents.observe.affinity import AffinityObserver, CoreAffinity
 
 PAIRS = tuple((cpu, cpu + 4) for cpu in range(4))
 """Four cores of two hyperthreads each: CPUs 0 to 7."""
@@ -18,17 +17,6 @@ def observed(cpus: int, *uses: ProcessUse, **fields: Any) -> CoreAffinity:
     observer = AffinityObserver()
     observer.add(NodeObserved(host="n", cpus=tuple(range(cpus)), processes=uses, **fields), 10.0)
     return observer.found
-
-
-def waited(*gaps: tuple[float, float, float]) -> float:
-    """The share that is told by outputs of 1 s, `gaps` of seconds, CPU time and waits for a core apart."""
-    share, now = BusyShare(), 0.0
-    for gap_s, cpu_s, run_delay_s in ((0.0, 0.0, 0.0), *gaps):
-        start_s = now + gap_s
-        now = start_s + 1
-        times = {"start_s": start_s, "end_s": now, "cpu_s": cpu_s, "run_delay_s": run_delay_s}
-        share.add(OutputCompleted(dataset=1, name="c", **times))
-    return share.value
 
 
 def bound_to(*cpus: int, used: float = 1.0, threads: tuple[int, ...] = ()) -> ProcessUse:
@@ -65,14 +53,6 @@ def test_idle_and_spare_cores(
 ) -> None:
     seen = observed(8, *uses, **fields)
     assert (seen.unbound, seen.idle_cores, seen.spare_cores) == (unbound, idle_cores, spare_cores)
-
-
-def test_a_rank_wants_the_cores_that_it_ran_on_and_those_that_it_waited_for() -> None:
-    assert waited((4.0, 2.0, 1.0)) == 0.75
-    assert waited((4.0, 2.0, 1.0), (4.0, 1.0, 0.0)) == 0.5
-    assert waited((4.0, 4.1, 0.0)) == 1.0, "clocks differ"
-    assert waited((4.0, 0.0, 0.0)) == 0.0, "not known"
-    assert waited(*[(4.0, 1.0, 0.0)] * 20, *[(4.0, 3.0, 1.0)] * 12) == 1.0, "the last ones count"
 
 
 def test_ranks_that_wait_in_outputs_want_their_cores_between_them() -> None:

@@ -89,6 +89,15 @@ class TestCores:
         assert (seen.affinity.evidence.count, seen.affinity.evidence.confidence) == (1, "low")
         assert seen.affinity.evidence.source == "psutil on each of 2 nodes"
 
+    def test_what_rank_0_wants_between_outputs_is_what_each_rank_does(self) -> None:
+        found = nodes(look("n1", 0.5), look("n2", 0.5), look("n3", 2.0))
+        found.add_output(OutputCompleted(dataset=1, name="c", start_s=0, end_s=1))
+        found.add_output(OutputCompleted(dataset=2, name="c", start_s=5, end_s=6, cpu_s=3, run_delay_s=1))
+        merged = found.affinity
+        assert (merged.host, merged.spare_cores, merged.others_spare_cores) == ("n3", 6.0, 7.0)
+        assert [each.spare_cores for each in found.evidence()] == [7.0, 7.0, 6.0]
+        assert deepcopy(found).affinity == merged, "also in what is pickled"
+
     @given(st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 8)), min_size=1, max_size=20))
     def test_one_more_node_never_leaves_more_to_spare(self, seen: list[tuple[str, float]]) -> None:
         found = nodes(*(look(host, used) for host, used in seen))
