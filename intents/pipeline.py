@@ -15,6 +15,7 @@ from ..goodput.events import (
     JobStarted,
     OutputCompleted,
     RestartCompleted,
+    StepCompleted,
 )
 from .counters import EventFilter
 from .effects import Effect, Observe, RewriteConfig, Tell
@@ -37,6 +38,7 @@ from .events import (
 )
 from .job_state import JobState, Leader
 from .mutability import RunMutability
+from .observe.faults.redundancy import EMBEDDED
 from .rules.derived.interval import in_force, interval, is_ours, users_own
 from .rules.situation import Held
 from .settings import is_cached
@@ -230,6 +232,8 @@ class Pipeline(JobState):
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if isinstance(event, FlushCompleted):
             tuner.flushed(event)
+        if isinstance(event, StepCompleted) and self.job is not None and self.job.engine == EMBEDDED:
+            yield tuner.step(event, now)  # SCR itself tells only at its next call that a flush has ended
         for cost in costs:
             if cost.generation == tuner.generation:
                 self.observers.add_cost(cost, tuner.settings)

@@ -273,6 +273,7 @@ class Run:
                 sources=sources,
                 ranks=job.ranks,
                 nodes=job.nodes,
+                engine="" if job.reinit_s else "embedded",
                 floor=job.floor,
                 mutability=MUTABILITY if job.reinit_s else {},
                 cache=CACHE if self._case.probed.device else "",

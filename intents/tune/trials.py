@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import FlushCompleted, OutputCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..observe.io.shared_files import starts_past_the_cache
@@ -34,12 +34,15 @@ from .chooser import (
     verdict,
 )
 from .decisions import Breakdown, Outcome, Verdict, compare
+from .flush_watch import FlushWatch
 from .tuning_state import Trial, TuningState
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _ODD = 1.35
 _QUIET = 6
+_NEARLY_ALL, _OVERDUE = 0.95, 0.05
+"""Of the interval, after which the next output is due; probability that a flush takes as long as it has."""
 
 _OF_OUTPUTS = {lever.name for lever in LEVERS if Component.OUTPUT in lever.components}
 """Of others a checkpoint without a flush says nothing."""
@@ -128,12 +131,8 @@ class Trials(TuningState):
             or not (output.flush_due and is_asynchronous(self.settings))
         ):
             return
-        waits_from_s = max(output.start_s, trial.others_until_s)
-        waited_s = max(0.0, output.start_s + output.wait_s - waits_from_s) if trial.has_flushed else 0.0
         expected_s = self.learner.usual_size.share(output.bytes) * float(belief.felt[OWN].mean())
-        took_s = output.end_s - output.start_s - output.apply_s - output.observe_s
-        lost_s = took_s - output.wait_s + waited_s - expected_s
-        trial.has_flushed = True
+        lost_s = trial.flushes.output(output) - expected_s
         if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
             self._dropped[identity(self.wanted)] += 1
             self._revert(trial, now, f"one output lost {lost_s:.3f} s against your own settings")
@@ -142,8 +141,24 @@ class Trials(TuningState):
         """Take in that a flush ended, although what it cost may not be known yet."""
         if flush.valid:
             self._last_flushed = max(self._last_flushed, flush.dataset)
-        if self._trial is not None and flush.dataset <= self._trial.after:
-            self._trial.others_until_s = flush.end_s
+        if self._trial is not None:
+            self._trial.flushes.flushed(flush)
+
+    def step(self, step: StepCompleted, now: float) -> Outcome:
+        """Take in that a step ended. A trial ends before its next output if its flush is overdue.
+
+        That output waits for it in any case. Under the trial's settings it would begin another such flush,
+        for which the one after it waits; past the cache it begins none.
+        """
+        trial, belief = self._trial, self.belief
+        is_watched = trial is not None and not trial.since_launch and not is_cached(trial.incumbent)
+        if trial is not None and is_watched and belief is not None and flush_every(self.settings) == 1:
+            index, passed_s = belief.index(self.wanted), trial.flushes.under_way_s(step.end_s)
+            is_next_due = passed_s > _NEARLY_ALL * belief.shape.between_s
+            if is_next_due and index is not None and belief.p_longer(index, passed_s) < _OVERDUE:
+                self._dropped[identity(self.wanted)] += 1
+                self._revert(trial, now, f"its flush is overdue, after {passed_s:.3f} s")
+        return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
@@ -346,7 +361,7 @@ class Trials(TuningState):
             incumbent=self._incumbent,
             proposal=proposal,
             since_launch=since_launch,
-            after=self._newest,
+            flushes=FlushWatch(self._newest),
         )
         self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)

@@ -17,6 +17,7 @@ from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
 from .chooser import KEEP, OWN, Choice, View, is_blind_bet
+from .flush_watch import FlushWatch
 from .switching import out_of_reach, pending_s, switch_seconds
 
 TWICE = 2
@@ -36,12 +37,7 @@ class Trial(msgspec.Struct, kw_only=True):
     looks: int = 0
     lost_s: float = 0.0
     """Seconds that its checkpoints took beyond the user's own settings, expected rework aside."""
-    has_flushed: bool = False
-    """A flush of its own has begun: what waits now may wait for that."""
-    after: int = 0
-    """The newest dataset when it began: flushes up to it are of other settings."""
-    others_until_s: float = 0.0
-    """When the last of those flushes ended."""
+    flushes: FlushWatch = msgspec.field(default_factory=FlushWatch)
     since_launch: bool = False
 
 

@@ -24,8 +24,12 @@ _LOOK_AGAIN = (2, 3, 5, 9)
 _ALMOST, _INTERVAL_CHANGED = 1.1, 1.4
 _SAME_CORES = 0.25
 _SETTLED_EVERY = 4
-_SHIFT_LAST, _SHIFT_BEFORE = 4, 4
-_SHIFT_LOG = 0.4
+_SHIFTS = ((4, 0.4, "blocking_s"), (2, 0.8, "write_s"))
+"""So many checkpoints unlike as many before them, by what log factor, and in which part besides the flush.
+
+Two may both have been the first that waited for a flush.
+"""
+_COMPARED = 8
 _FLUSHES_BEFORE, _FASTER_LOG = 2, 0.5
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
@@ -157,12 +161,14 @@ class Learner:
         if seen[-1].flush_s > 0 and _is_faster([each.flush_s for each in flushes]):
             return flushes[-2].time + 1
         kind = [each for each in seen if each.flushed == seen[-1].flushed]
-        last = kind[-_SHIFT_LAST:]
-        same = [each for each in kind if each.settings == last[-1].settings][:-_SHIFT_LAST]
-        if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
-            return 0
-        is_apart = any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
-        return last[0].time if is_apart else 0
+        for count, least, part in _SHIFTS:
+            last = kind[-count:]
+            before = [each for each in kind if each.settings == last[-1].settings][:-count][-_COMPARED:]
+            if len({each.settings for each in last}) > 1 or len(before) < count:
+                continue
+            if any(_is_apart(name, last, before, least) for name in (part, "flush_s")):
+                return last[0].time
+        return 0
 
 
 def _is_almost(shape: Shape, before: Shape) -> bool:
@@ -187,17 +193,13 @@ def _is_faster(flushes_s: list[float]) -> bool:
     return len(before) >= _FLUSHES_BEFORE and log(min(before) / last) > _FASTER_LOG
 
 
-def _is_apart(name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint]) -> bool:
-    kind = last[-1].flushed
-    new, old = (
-        [log(max(getattr(each, name), 1e-6)) for each in group if each.flushed == kind]
-        for group in (last, before)
-    )
-    if len(new) < _SHIFT_LAST or len(old) < _SHIFT_BEFORE:
-        return False
+def _is_apart(
+    name: str, last: list[ObservedCheckpoint], before: list[ObservedCheckpoint], least: float
+) -> bool:
+    """Return whether a part of the `last` checkpoints is all longer or shorter than `before`, by `least`."""
+    new, old = ([log(max(getattr(each, name), LOWEST)) for each in group] for group in (last, before))
     usual = median(old)
-    scatter = median(abs(each - usual) for each in old)
-    limit = max(_SHIFT_LOG, 3 * scatter)
+    limit = max(least, 3 * median(abs(each - usual) for each in old))
     return min(new) > usual + limit or max(new) < usual - limit
 
 

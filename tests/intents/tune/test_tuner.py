@@ -292,6 +292,20 @@ def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it()
     assert max(waits[5:]) < 1.0
 
 
+def test_a_trial_whose_flush_is_overdue_ends_before_it_begins_another_one() -> None:
+    """The flush takes three intervals: one output waits for it, and no second one for a second flush."""
+    made = case("io-bound", "defaults", 700_026, 8)
+    run = Run(made, pipeline := Pipeline())
+    cached, waits_s = [], []
+    for noise in made.noise:
+        waits_s.append(run.checkpoint(noise).wait_s)
+        cached.append(not run.settings["SCR_CACHE_BYPASS"])
+    assert cached == [False, False, True, False, False, False, False, False]
+    assert [wait_s > 0 for wait_s in waits_s] == [False, False, False, True, False, False, False, False]
+    reverted = next(each for each in pipeline.decisions if each.verdict is Verdict.REVERTED)
+    assert "overdue" in reverted.because
+
+
 def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> None:
     """Its prefix directory becomes three times as fast: at 20 of 40, and each tenth checkpoint is flushed."""
     made = case("regime-shift", "defaults", 100_027, 40)

@@ -145,6 +145,18 @@ def test_when_the_machine_has_changed_the_flushes_that_show_it_are_all_that_coun
     ] * 4
 
 
+@pytest.mark.parametrize(("slower", "is_shifted"), [(1 / 3, True), (2.0, False), (3.0, True)])
+def test_two_checkpoints_far_from_two_before_them_say_that_the_machine_has_changed(
+    slower: float, *, is_shifted: bool
+) -> None:
+    """The user's own settings come back after others, and cost another multiple of what they did."""
+    job = Job({}, tuning=False).checkpoints(2)
+    job.slower = slower
+    job.checkpoints(2)
+    assert job.pipeline.tuner is not None
+    assert job.pipeline.tuner.learner.is_shifted is is_shifted
+
+
 def test_an_interval_that_has_hardly_changed_keeps_the_candidates() -> None:
     job = Job({}).checkpoints(1)
     before = belief_of(job)
