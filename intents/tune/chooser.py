@@ -34,7 +34,7 @@ _HUGE = 0.65
 _LEAST_GAIN, _LEAST_P = 0.03, 0.6
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
-_TAIL_CURIOUS, _LEAST_P_CURIOUS = 0.95, 0.02
+_TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
 _MOST_REPLAYS, _SURE, _FASTER, _CHECKED = 4, 0.04, 0.5, 100
 
 
@@ -192,16 +192,20 @@ def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
-    """Return which candidates may be better in a tier that no checkpoint has used yet.
+    """Return which candidates may be better in the other tier, where one checkpoint has used it at most.
 
-    No other measurement says how fast that is: finding it out may cost what the job has earned.
+    No other measurement says how fast that is, and the one may have been a spike: finding it out may cost
+    what the job has earned.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
-    is_new = ~np.isin(cached, cached[list(+view.seen)])
+    seen = Counter(bool(cached[index]) for index in view.seen.elements())
+    looks = np.where(cached, seen[True], seen[False])
+    least = np.where(looks == 0, _LEAST_P_CURIOUS, _LEAST_P_AGAIN)
     lost_s = view.belief.felt - view.belief.felt[view.incumbent]
     most_lost_s = quantile(lost_s, _TAIL_CURIOUS) + view.there_s + view.back_s
-    may_be = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
-    return np.asarray(is_new & may_be & (most_lost_s < view.earned_s))
+    is_other = cached != cached[view.incumbent]
+    may_be = is_other & (looks <= 1) & ((gain > 0).mean(axis=1) >= least)
+    return np.asarray(may_be & (most_lost_s < view.earned_s))
 
 
 def _is_safe(view: View, gain: Array, looks: Mask) -> Mask:

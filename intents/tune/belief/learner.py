@@ -24,10 +24,10 @@ _LOOK_AGAIN = (2, 3, 5, 9)
 _ALMOST, _INTERVAL_CHANGED = 1.1, 1.4
 _SAME_CORES = 0.25
 _SETTLED_EVERY = 4
-_SHIFTS = ((4, 0.4, "blocking_s"), (2, 0.8, "write_s"))
-"""So many checkpoints unlike as many before them, by what log factor, and in which part besides the flush.
+_SHIFTS = ((4, None, 0.4, "blocking_s"), (2, 3, 0.8, "write_s"))
+"""So many checkpoints unlike as many before them, or up to so many, by what log factor, and in which part.
 
-Two may both have been the first that waited for a flush.
+Of a long job two in a row are spikes at some time. Two may both have been the first that waited for a flush.
 """
 _COMPARED = 8
 _FLUSHES_BEFORE, _FASTER_LOG = 2, 0.5
@@ -161,12 +161,12 @@ class Learner:
         if seen[-1].flush_s > 0 and _is_faster([each.flush_s for each in flushes]):
             return flushes[-2].time + 1
         kind = [each for each in seen if each.flushed == seen[-1].flushed]
-        for count, least, part in _SHIFTS:
+        for count, most, least, part in _SHIFTS:
             last = kind[-count:]
-            before = [each for each in kind if each.settings == last[-1].settings][:-count][-_COMPARED:]
-            if len({each.settings for each in last}) > 1 or len(before) < count:
+            before = [each for each in kind if each.settings == last[-1].settings][:-count]
+            if len({each.settings for each in last}) > 1 or not count <= len(before) <= (most or len(before)):
                 continue
-            if any(_is_apart(name, last, before, least) for name in (part, "flush_s")):
+            if any(_is_apart(name, last, before[-_COMPARED:], least) for name in (part, "flush_s")):
                 return last[0].time
         return 0
 

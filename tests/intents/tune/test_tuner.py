@@ -409,3 +409,14 @@ def test_a_trial_that_has_lost_ends_although_its_costs_come_with_those_of_the_ne
         looks[job.pipeline.advice.generation] += job.trying is not None
     # two checkpoints a flush, one more until the last flush's cost is complete, and the way back
     assert max(looks.values()) <= 2 * MOST_LOOKS + 4
+
+
+def test_a_tier_that_one_spike_showed_is_looked_at_once_more() -> None:
+    """The only checkpoint in the cache, which costs 0.37 of the user's own, took four times as long."""
+    made = case("mixed", "defaults", 30_207, 400)
+    run = Run(made, pipeline := Pipeline())
+    for noise in made.noise[:200]:
+        run.checkpoint(noise)
+    verdicts = [each.verdict for each in pipeline.decisions if each.verdict is not Verdict.VETOED]
+    assert verdicts[:2] == [Verdict.TRIAL, Verdict.REVERTED]
+    assert run.settings["SCR_CACHE_BYPASS"] == 0
