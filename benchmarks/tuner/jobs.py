@@ -21,6 +21,8 @@ RATES = (
     *("cache_write", "cache_read", "prefix_rank", "prefix_node", "prefix_all"),
     *("network", "xor_rate", "thread_rate"),
 )
+REINIT_S = (0.003, 0.7)
+"""As SCR 3.1.0 was seen to take, from an idle to a busy node; a flush that it forces comes on top."""
 PREFIX_RATES = ("prefix_rank", "prefix_node", "prefix_all", "thread_rate")
 
 
@@ -60,7 +62,7 @@ def _usual(rng: random.Random) -> Job:
         largest=rng.choice((0.0, 0.0, 0.45)),
         interval_s=1.0,
         floor=rng.choice(("", "SINGLE", "NODE")),
-        reinit_s=rng.choice((0.0, 1.0)) * _between(rng, 0.03, 2.0),
+        reinit_s=rng.choice((0.0, 1.0)) * _between(rng, *REINIT_S),
         cache_free_bytes=rank_bytes * ranks_per_node * (rng.uniform(1.3, 4) if tight else rng.uniform(6, 40)),
         cache_write=GIB * rng.uniform(1.5, 6),
         cache_read=read,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..settings import is_cached
 from .belief.belief import Belief
+from .belief.model import LOWEST
 from .belief.quantiles import quantile
 from .belief.shape import Array
 
@@ -31,7 +32,7 @@ KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
-_LEAST_GAIN, _LEAST_P = 0.03, 0.6
+_LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
@@ -223,8 +224,13 @@ def _is_safe(view: View, gain: Array, looks: Mask) -> Mask:
 
 
 def _share(view: View, gain: Array) -> Array:
-    """Return the share of a checkpoint's cost that each candidate is expected to save, if it is a gain."""
-    return np.asarray(np.maximum(gain, 0).mean(axis=1) / float(view.belief.totals[view.incumbent].mean()))
+    """Return the share of a checkpoint's cost that each candidate is expected to save, if it is a gain.
+
+    By how often it could be paid with what it saves, on the mean: what may be five times as cheap, or as
+    expensive as now, is worth more than what is surely a third cheaper.
+    """
+    times = (np.maximum(gain, 0) / np.maximum(view.belief.totals, LOWEST)).mean(axis=1)
+    return np.asarray(times / (1 + times))
 
 
 def risk(view: View, gain: Array) -> Array:

@@ -29,8 +29,6 @@ _CALLS_CORES = 0.02
 """Of a core that a rank's flush threads keep busy with calls, however slow the storage is."""
 _SHORTER, _LONGER = 0.85, 1.15
 """Shares of the interval: a flush as long as the first does not outlast it, as long as the second always."""
-_METADATA_THREADS = 4
-"""Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
 """A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
 LOWEST = 1e-6
@@ -81,6 +79,7 @@ PRIORS: dict[str, Prior] = {
     "shared_bytes_per_s": Prior(30 * GIB, 1.3),
     "create_s": Prior(5e-5, 1.3),
     "beside": Prior(0.2, 0.7),
+    "metadata_threads": Prior(8.0, 0.8),
 }
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
@@ -92,7 +91,9 @@ core, `interference` that without one, `yielded` what is left of both with flush
 0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
 for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
 `shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
-An output takes longer by `beside` while an earlier flush is under way.
+An output takes longer by `beside` while an earlier flush is under way. Of a rank's flush threads
+`metadata_threads` make files side by side: Lustre has seven such requests of a node under way
+(max_mod_rpcs_in_flight), NFS up to 64.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
@@ -243,7 +244,7 @@ def _flush(of: Columns, is_bound: Array, shape: Shape, rates: Rates, left: Array
     longest = np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(of.threads * one, cap))
     misses = (of.file_buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
     calls_s = shape.rank_bytes / of.file_buffer_bytes * rates["call_s"] / of.threads / left
-    file_s = rates["prefix_file_s"] / np.minimum(of.threads, _METADATA_THREADS)
+    file_s = rates["prefix_file_s"] / np.minimum(of.threads, np.maximum(1.0, rates["metadata_threads"]))
     files_s = shape.files * (file_s + shape.ranks * rates["create_s"])
     return np.asarray(shape.rank_bytes * longest * (1 + misses) + calls_s + files_s)
 

@@ -91,7 +91,7 @@ class TestMadeAnew:
         job.tell(KnowledgeRecalled(knowledge=Knowledge(jobs=1, checkpoints=20, rates=rates)))
         job.tell(StorageProbed(host="n", cache_write_bytes_per_s=8.0 * GIB, cache_sync_bytes_per_s=GIB / 8))
         job.checkpoints(1)
-        assert believed_rate(job, "cache_bytes_per_s") == pytest.approx(believed, rel=0.2)
+        assert believed_rate(job, "cache_bytes_per_s") == pytest.approx(believed, rel=0.3)
 
     def test_with_values_that_became_possible(self) -> None:
         job = Job({})

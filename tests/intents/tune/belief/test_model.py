@@ -218,6 +218,15 @@ class TestFormulas:
         narrow = {**wide, "prefix_bytes_per_s": 2.0 * GIB}
         assert parts(THREADS, largest_file=0.3, **narrow).flush_s == pytest.approx(4.0), "ranks share it"
 
+    @pytest.mark.parametrize(("at_once", "seconds"), [(0.5, 0.8), (1.0, 0.8), (2.0, 0.4), (64.0, 0.1)])
+    def test_its_threads_make_files_side_by_side_as_far_as_the_prefix_directory_does(
+        self, at_once: float, seconds: float
+    ) -> None:
+        rates = {"thread_bytes_per_s": 1e18, "prefix_bytes_per_s": 1e18, "call_s": 0.0, "create_s": 0.0}
+        settings = {**THREADS, "SCRTUNE_FLUSH_THREADS": 8}
+        found = parts(settings, prefix_file_s=0.1, metadata_threads=at_once, **rates)
+        assert found.flush_s == pytest.approx(seconds)
+
     def test_bound_threads_copy_slower_and_idle_cpus_free_them(self) -> None:
         freed = {**THREADS, "SCRTUNE_FLUSH_CPUS": "4-15"}
         assert np.all(parts(freed).flush_s <= parts(THREADS).flush_s)
