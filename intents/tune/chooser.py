@@ -32,10 +32,11 @@ KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
-_LEAST_GAIN, _LEAST_P = 0.03, 0.7
+_LEAST_GAIN, _LEAST_P, _LEAST_P_EARNED = 0.03, 0.7, 0.6
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
+_NEXT_TO_NOTHING = 0.02
 _MOST_REPLAYS, _SURE, _FASTER, _CHECKED = 4, 0.04, 0.5, 100
 
 
@@ -163,7 +164,7 @@ def why_not(view: View, index: int) -> str:
     if mean_s <= 0:
         return f"expected to cost {-mean_s:.3f} s more"
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
-    if mean_s <= _LEAST_GAIN * now_s or better < _LEAST_P:
+    if mean_s <= _LEAST_GAIN * now_s or better < _least_p(view)[index]:
         return f"{what}, with probability {better:.2f}: not told from noise"
     looks = _is_worth_a_look(view, gain)
     if not _is_promising(view, gain, _net(gain, view), looks)[index]:
@@ -188,22 +189,34 @@ def _net(gain: Array, view: View) -> Array:
 
 def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
-    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
+    likely = ((gain > 0).mean(axis=1) >= _least_p(view)) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
     return np.asarray((net > _LEAST_NET * now_s) & likely | looks)
+
+
+def _least_p(view: View) -> Array:
+    """Return how probable the gain of each candidate has to be: less where what was earned can pay for it."""
+    return np.where(_most_lost_s(view) < view.earned_s, _LEAST_P_EARNED, _LEAST_P)
+
+
+def _most_lost_s(view: View) -> Array:
+    """Return the upper end (95 %) of what a look at each candidate loses against the incumbent, both ways."""
+    lost_s = view.belief.felt - view.belief.felt[view.incumbent]
+    return np.asarray(quantile(lost_s, _TAIL_CURIOUS) + view.there_s + view.back_s)
 
 
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better in the other tier, where one checkpoint has used it at most.
 
     No other measurement says how fast that is, and the one may have been a spike: finding it out may cost
-    what the job has earned.
+    what the job has earned. For a fiftieth of that it is found out of a tier that was never used, however
+    sure the belief is.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     seen = Counter(bool(cached[index]) for index in view.seen.elements())
     looks = np.where(cached, seen[True], seen[False])
-    least = np.where(looks == 0, _LEAST_P_CURIOUS, _LEAST_P_AGAIN)
-    lost_s = view.belief.felt - view.belief.felt[view.incumbent]
-    most_lost_s = quantile(lost_s, _TAIL_CURIOUS) + view.there_s + view.back_s
+    most_lost_s = _most_lost_s(view)
+    least_unused = np.where(most_lost_s < _NEXT_TO_NOTHING * view.earned_s, 0.0, _LEAST_P_CURIOUS)
+    least = np.where(looks == 0, least_unused, _LEAST_P_AGAIN)
     is_other = cached != cached[view.incumbent]
     may_be = is_other & (looks <= 1) & ((gain > 0).mean(axis=1) >= least)
     return np.asarray(may_be & (most_lost_s < view.earned_s))
