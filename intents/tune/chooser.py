@@ -32,7 +32,7 @@ KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
-_LEAST_GAIN, _LEAST_P, _LEAST_P_EARNED = 0.03, 0.7, 0.6
+_LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
@@ -164,7 +164,7 @@ def why_not(view: View, index: int) -> str:
     if mean_s <= 0:
         return f"expected to cost {-mean_s:.3f} s more"
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
-    if mean_s <= _LEAST_GAIN * now_s or better < _least_p(view)[index]:
+    if mean_s <= _LEAST_GAIN * now_s or better < _LEAST_P:
         return f"{what}, with probability {better:.2f}: not told from noise"
     looks = _is_worth_a_look(view, gain)
     if not _is_promising(view, gain, _net(gain, view), looks)[index]:
@@ -189,13 +189,8 @@ def _net(gain: Array, view: View) -> Array:
 
 def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
-    likely = ((gain > 0).mean(axis=1) >= _least_p(view)) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
+    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
     return np.asarray((net > _LEAST_NET * now_s) & likely | looks)
-
-
-def _least_p(view: View) -> Array:
-    """Return how probable the gain of each candidate has to be: less where what was earned can pay for it."""
-    return np.where(_most_lost_s(view) < view.earned_s, _LEAST_P_EARNED, _LEAST_P)
 
 
 def _most_lost_s(view: View) -> Array:
