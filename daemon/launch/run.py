@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -59,9 +60,10 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
         with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
             try:
                 try:
-                    job = prepare(paths, services.create(), options, os.environ)
-                    added = {**job.variables, **services.prepare(job, foreground.ending)}
-                    is_tuned = True
+                    if shutil.which(command[0]):  # else it cannot be started, and leaves nothing behind
+                        job = prepare(paths, services.create(), options, os.environ)
+                        added = {**job.variables, **services.prepare(job, foreground.ending)}
+                        is_tuned = True
                 except (OSError, AlreadyRunningError, RenderError) as error:
                     log.warning("%s. The application runs without scrtune.", error)
                 # the application first: importing the daemon takes as long as an application's first steps

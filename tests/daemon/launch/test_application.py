@@ -35,6 +35,13 @@ def test_the_exit_code_is_the_applications_as_a_shell_has_it(
     assert place.run(*command).returncode == code
 
 
+@pytest.mark.parametrize("command", ["./no-such-program", "/"])
+def test_a_command_that_cannot_be_started_leaves_no_run_behind(place: Place, command: str) -> None:
+    said = place.run(command).stderr
+    assert command in said
+    assert not list(place.base.glob("*"))
+
+
 @pytest.mark.parametrize("preloaded", ["", "libm.so.6"], ids=["copies", "interpreters"])
 def test_the_daemon_hears_the_exit_code_of_the_shortest_application(place: Place, preloaded: str) -> None:
     place.environment = {"LD_PRELOAD": preloaded}
