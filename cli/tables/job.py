@@ -125,8 +125,11 @@ def _reasons(change: TunerChange) -> Table:
     rows = {"what": f"{trial.rule} [{trial.intent}]", "source": trial.source, "why": trial.because}
     if trial.expected is not None:
         del rows["why"]
-        gain = seconds_text(trial.expected_gain_s)
-        rows["expected"] = f"{trial.expected.text} a checkpoint, {gain} less than before"
+        gain_s = trial.expected_gain_s
+        than = "less" if gain_s >= 0 else "more, to find out how fast that tier is,"
+        rows["expected"] = (
+            f"{trial.expected.text} a checkpoint, {seconds_text(abs(gain_s))} {than} than before"
+        )
     if trial.verdict is Verdict.TRIAL:
         rows["seen"] = f"{trial.seen.text}, the last of {trial.checkpoints}" if trial.seen else "nothing"
         rows["believed"] = _believed(change)
@@ -282,13 +285,13 @@ def story(told: Story) -> Document:
 
 
 def parameters(found: Sequence[DerivedParameter], view: ExplainView | None = None) -> Table:
-    """Return a row for each parameter that follows without a trial: its value, and what became of it."""
+    """Return a row for each parameter that follows from an intent: its value, and what became of it."""
     rows = []
     for each in found:
         lines = f"{len(each.lines)} lines" if each.lines else "-"
         value = lines if each.value is None else value_text(each.value)
         rows.append((each.name, value, each.intent, standing(each, view)))
-    title = "What follows without a trial (scrtune explain NAME says why)"
+    title = "What follows from the intents (scrtune explain NAME says why)"
     return table("parameter", "follows", "from", "standing", rows=rows, title=title)
 
 

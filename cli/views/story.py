@@ -100,9 +100,13 @@ def _unknown(about: str, view: ExplainView, known: set[str]) -> str:
     names = {each.name: each.name for each in view.intents}
     names |= {name.lower(): name for name in (*known, *CATALOGUE, *DESCRIPTOR_LINES)}
     near = [names[each] for each in difflib.get_close_matches(about.lower(), names, n=3, cutoff=_NEAR)]
-    intents = sorted(f"{each.number} {each.name}" for each in view.intents)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the intents are {', '.join(intents)}"
+    intents = ", ".join(f"{each.number} {each.name}" for each in sorted(view.intents, key=_by_number))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the intents are {intents}"
     return f"{about!r} is no intent and no parameter; {hint}"
+
+
+def _by_number(intent: IntentView) -> tuple[int, str]:
+    return intent.number, intent.name
 
 
 def _intents_of(name: str, view: ExplainView) -> set[str]:
