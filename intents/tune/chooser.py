@@ -36,7 +36,7 @@ _LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
-_NEXT_TO_NOTHING = 0.02
+_OF_THE_EARNED, _OF_THE_REST = 0.02, 0.04
 _MOST_REPLAYS, _SURE, _FASTER, _CHECKED = 4, 0.04, 0.5, 100
 
 
@@ -203,14 +203,16 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better in the other tier, where one checkpoint has used it at most.
 
     No other measurement says how fast that is, and the one may have been a spike: finding it out may cost
-    what the job has earned. For a fiftieth of that it is found out of a tier that was never used, however
-    sure the belief is.
+    what the job has earned. For a fiftieth of that, or 4 % of what the rest of the job is expected to cost,
+    it is found out of a tier that was never used, however sure the belief is.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     seen = Counter(bool(cached[index]) for index in view.seen.elements())
     looks = np.where(cached, seen[True], seen[False])
     most_lost_s = _most_lost_s(view)
-    least_unused = np.where(most_lost_s < _NEXT_TO_NOTHING * view.earned_s, 0.0, _LEAST_P_CURIOUS)
+    rest_s = view.remaining * float(view.belief.totals[view.incumbent].mean())
+    little_s = max(_OF_THE_EARNED * view.earned_s, _OF_THE_REST * rest_s)
+    least_unused = np.where(most_lost_s < little_s, 0.0, _LEAST_P_CURIOUS)
     least = np.where(looks == 0, least_unused, _LEAST_P_AGAIN)
     is_other = cached != cached[view.incumbent]
     may_be = is_other & (looks <= 1) & ((gain > 0).mean(axis=1) >= least)
