@@ -28,7 +28,7 @@ _SURELY_WORSE = 0.7
 _FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS, _UNSURE_WAYS = 4, 2
-KEEP, DROP, KEEP_AT_LAST = 0.8, 0.35, 0.6
+KEEP, DROP, KEEP_AT_LAST, _TIE = 0.8, 0.35, 0.6, 0.45
 MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
@@ -101,7 +101,8 @@ def is_surely_worse(view: View) -> bool:
 def verdict(view: View, index: int, looks: int) -> bool | None:
     """Return whether the trial of `index` is kept after `looks` checkpoints; None when it takes another.
 
-    At last it is if that probably gains something, or spares the way back.
+    At last it is if that probably gains something, or spares the way back. Of two settings of ours between
+    which nothing decides those stay that were measured last: what is known of the others is older.
     """
     p = p_better(view, index)
     if p >= KEEP:
@@ -110,6 +111,8 @@ def verdict(view: View, index: int, looks: int) -> bool | None:
         return False
     if looks < MOST_LOOKS:
         return None
+    if OWN not in {view.incumbent, index}:
+        return p >= _TIE
     totals = view.belief.totals
     is_gain = float(totals[index].mean()) < (1 - _LEAST_GAIN) * float(totals[view.incumbent].mean())
     return p >= KEEP_AT_LAST and (is_gain or bool(view.there_s[view.incumbent] > 0))

@@ -24,6 +24,7 @@ _OUTPUTS = 16
 """So many of the last outputs are remembered, and so many costs wait for one."""
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
+_OF_THE_CACHE = {"encode_s", "flush_s"}
 
 Identity = tuple[Value, ...]
 """The values of all levers, in the order of :data:`...rules.levers.NAMES`."""
@@ -117,15 +118,23 @@ class Observations:
         self.count = 0
 
     def add(self, cost: CheckpointCost, settings: Values, run: int) -> None:
-        """Enter a checkpoint under `settings`."""
+        """Enter a checkpoint under `settings`.
+
+        Past the cache nothing is copied: what is called a flush there is SCR's entry in its index, which says
+        nothing of how fast storage is.
+        """
         self.count += 1
+        cached = is_cached(settings)
         seen = ObservedCheckpoint(
             settings=identity(settings),
             time=self.count,
             run=run,
-            flushed=cost.flushed or not is_cached(settings),
+            flushed=cost.flushed or not cached,
             beside=is_asynchronous(settings),
-            **{name: getattr(cost, name) for name in ("between_s", *PROPORTIONAL)},
+            **{
+                name: getattr(cost, name) if cached or name not in _OF_THE_CACHE else 0.0
+                for name in ("between_s", *PROPORTIONAL)
+            },
         )
         self._enter(seen)
         if len(self._last) > _MOST_KINDS:

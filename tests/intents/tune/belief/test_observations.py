@@ -148,3 +148,14 @@ def test_of_settings_without_number_those_used_last_are_remembered() -> None:
     assert seen.all[-1].time == 1000
     seen.forget(997)
     assert [each.time for each in seen.all] == [997, 998, 999, 1000]
+
+
+def test_past_the_cache_nothing_is_flushed_though_scr_tells_of_a_flush() -> None:
+    """It enters the dataset into its index: a flush of milliseconds would say how fast storage is."""
+    observations = Observations()
+    for dataset, bypass in enumerate((0, 1), 1):
+        told = cost(dataset, write_s=1.0, encode_s=0.001, flush_s=0.005)
+        observations.add(told, {**DEFAULTS, "SCR_CACHE_BYPASS": bypass}, 1)
+    cached, past = observations.all
+    assert (cached.encode_s, cached.flush_s) == (0.001, 0.005)
+    assert (past.encode_s, past.flush_s, past.write_s, past.flushed) == (0.0, 0.0, 1.0, True)
