@@ -307,8 +307,8 @@ class Trials(TuningState):
         is_early = index != OWN and trial.looks < MOST_LOOKS
         if kept and is_early and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
-        if kept is False and self._began_slowly(trial) and self._is_cheap(view, index):
-            kept = None  # what a flush of other settings left to be written may have slowed it down
+        if kept is False and trial.looks == 1 and self._is_cheap_past_the_cache(trial, view, index):
+            kept = None
         is_as_cheap = index == OWN and cost_s <= view.belief.felt[view.incumbent].mean()
         if kept is False and is_as_cheap and trial.looks < MOST_LOOKS:
             kept = None  # your own settings, as cheap as what won: another look at them costs nothing
@@ -343,17 +343,16 @@ class Trials(TuningState):
         entry = self.log.trial(trial.generation)
         if entry is None or entry.seen is None:
             return False
-        return self._began_slowly(trial) or entry.seen.cost_s > own_s or entry.cost_s > 0
+        is_more = trial.looks == 1 and entry.expected and entry.seen.cost_s > _ODD * entry.expected.cost_s
+        return bool(is_more or entry.seen.cost_s > own_s or entry.cost_s > 0)
 
-    def _began_slowly(self, trial: Trial) -> bool:
-        """Return whether of a trial one checkpoint was seen, which took unexpectedly long."""
-        entry = self.log.trial(trial.generation)
-        if trial.looks > 1 or entry is None or entry.seen is None or entry.expected is None:
+    def _is_cheap_past_the_cache(self, trial: Trial, view: View, index: int) -> bool:
+        """Return whether another checkpoint past the cache is expected to lose next to nothing.
+
+        What the last flush left to be written may have slowed the first one down.
+        """
+        if is_cached(self.wanted) or not is_cached(trial.incumbent):
             return False
-        return entry.seen.cost_s > _ODD * entry.expected.cost_s
-
-    def _is_cheap(self, view: View, index: int) -> bool:
-        """Return whether another checkpoint of a trial is expected to lose next to nothing."""
         lost_s = view.belief.felt[index] - view.belief.felt[view.incumbent]
         return float(lost_s.mean()) < _NEXT_TO_NOTHING * view.left_s
 

@@ -13,6 +13,8 @@ import pytest
 from scrtune.goodput.events import FlushCompleted, OutputCompleted, StepCompleted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
+from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.tune.decisions import Verdict
 
 sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are no part of the package
 
@@ -172,3 +174,18 @@ def test_what_the_belief_is_sure_of_after_three_checkpoints_is_true_nearly_alway
     sure = [each for each in found if each.p_more_expensive < 0.05]
     assert len(sure) >= 12
     assert sum(each.true > 1 for each in sure) <= 1
+
+
+@pytest.mark.parametrize(("seed", "checkpoints"), [(201, 2), (202, 1)])
+def test_past_the_cache_a_second_checkpoint_is_taken_where_it_costs_next_to_nothing(
+    seed: int, checkpoints: int
+) -> None:
+    """What the last flush has left to be written may have slowed the first one down."""
+    made, pipeline = case("mixed", "poor", seed, 40), Pipeline()
+    run = Run(made, pipeline)
+    for noise in made.noise:
+        run.checkpoint(noise)
+    trials = [each for each in pipeline.decisions if each.verdict is Verdict.TRIAL]
+    (past,) = (each for each in trials if each.changes.get("SCR_CACHE_BYPASS") == 1)
+    assert past.checkpoints == checkpoints
+    assert run.settings["SCR_CACHE_BYPASS"] == 0, "it was taken back"

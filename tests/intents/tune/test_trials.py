@@ -138,16 +138,3 @@ def test_what_was_given_up_is_tried_once_more_at_most(
     tried = Counter(identity({**own, **each.changes}) for each in trials)
     del tried[identity(own)]  # which are measured again while they are in doubt
     assert max(tried.values()) == times
-
-
-@pytest.mark.parametrize(("slower", "goes_on"), [(1.6, True), (3.0, False)])
-def test_a_first_checkpoint_that_took_unexpectedly_long_is_a_verdict_only_where_another_may_cost_much(
-    slower: float, goes_on: bool
-) -> None:
-    """What a flush of other settings has left to be written may slow it down."""
-    job = Job({**CACHED, "SCR_FILE_BUF_SIZE": 512}, seed=2).checkpoints(2)
-    trial = job.trying
-    assert trial is not None
-    assert job.words == [Verdict.TRIAL, Verdict.ACCEPTED, Verdict.TRIAL]
-    job.slower = slower
-    assert (job.checkpoints(1).trying is trial) is goes_on
