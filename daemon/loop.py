@@ -45,6 +45,7 @@ log = logging.getLogger("scrtune.daemon")
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
 _SPARE_BYTES = 64 * 1024
 _LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within this time
+_FIRST_QUIET_S = 0.2  # senders may still be connecting to a daemon that has heard nothing
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
@@ -347,7 +348,7 @@ class Daemon:
         self._take_probes()
         self._probes.close()
         self._allocation.close()
-        for message in sockets.events(_LAST_QUIET_S):
+        for message in sockets.events(_LAST_QUIET_S if self._ingest.messages else _FIRST_QUIET_S):
             self._take(message, sockets)
             if self._late():
                 break

@@ -7,7 +7,7 @@ from ...intents.events import Event
 from ..paths import host_name
 from ..transport.sender import EnvelopeSocket
 
-_LINGER_S = 0.5
+_LINGER_S = 2.0  # a daemon that was started again takes some tenths of a second on a busy node
 _QUEUED = 32  # few: a line in a file survives this process, an envelope in the socket does not
 _EVENTS_AN_ENVELOPE = 64
 
@@ -33,5 +33,5 @@ class EventQueue:
         return True
 
     def close(self) -> None:
-        """Close, waiting half a second at most for envelopes under way."""
+        """Close, waiting 2 s at most for envelopes under way."""
         self._socket.close(_LINGER_S)

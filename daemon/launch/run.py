@@ -91,23 +91,23 @@ class _Foreground:
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
         self._process: subprocess.Popen[bytes] | None = None
-        self._signal = 0
+        self._arrived: list[int] = []
 
     def ending(self) -> bool:
         """Return whether a signal came before the application was started: then it never is."""
-        return self._signal != 0
+        return bool(self._arrived)
 
     def start(self, command: Sequence[str], environment: dict[str, str]) -> int | None:
         """Start `command`; returns None, or the exit code when it cannot be started, as a shell has it."""
-        if self._signal:
-            return _SIGNAL_BASE + self._signal
+        if self._arrived:
+            return _SIGNAL_BASE + self._arrived[-1]
         try:
             self._process = subprocess.Popen(command, env=environment)
         except OSError as error:
             log.error("%s: %s", command[0], error.strerror)
             return _EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else _EXIT_NOT_EXECUTABLE
-        if self._signal:  # it came while the process was being made
-            self._process.send_signal(self._signal)
+        for number in self._arrived:  # while the process was being made
+            self._pass_on(number)
         return None
 
     def wait(self, check: Callable[[], float | None]) -> int:
@@ -123,6 +123,11 @@ class _Foreground:
     def arrived(self, number: int, _frame: FrameType | None) -> None:
         """Take in a signal."""
         if self._process is None:
-            self._signal = number
-        elif number in _PASSED_ON:
+            self._arrived.append(number)
+        else:
+            self._pass_on(number)
+
+    def _pass_on(self, number: int) -> None:
+        assert self._process is not None  # noqa: S101
+        if number in _PASSED_ON:
             self._process.send_signal(number)

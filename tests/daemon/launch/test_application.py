@@ -110,6 +110,33 @@ def test_signals_are_the_applications_to_answer(place: Place) -> None:
     assert ended.stdout.split() == ["usr1", "term"]
 
 
+def test_no_signal_is_lost_while_the_application_is_being_started(place: Place) -> None:
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; touch up; while :; do sleep 0.05; done"
+    code = """
+import os, pathlib, signal, subprocess, sys, time
+class Slow(subprocess.Popen):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        while not pathlib.Path("up").exists():
+            time.sleep(0.01)
+        for number in (signal.SIGINT, signal.SIGUSR1, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+subprocess.Popen = Slow
+from scrtune.cli.main import main
+sys.exit(main(["run", "--trace", "off", "--", "sh", "-c", sys.argv[1]]))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, script],
+        cwd=place.directory,
+        env={**os.environ, "SCRTUNE_RUN_DIR": str(place.base)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert (ended.returncode, ended.stdout.split()) == (5, ["usr1", "term"]), ended.stderr
+
+
 def test_a_signal_while_the_daemon_starts_is_the_applications(place: Place) -> None:
     process = place.start("sh", "-c", "trap 'exit 5' TERM; touch up; while :; do sleep 0.05; done")
     until((place.directory / "up").exists, "an application")

@@ -132,7 +132,7 @@ def test_what_the_forwarder_holds_when_the_job_ends_is_in_the_account_though_the
     assert ended.returncode == 0
     # a daemon that is to end has 0.25 s for what waits, and on a busy machine says what it left
     is_told = "the daemon had no time for the last" in ended.stderr
-    assert is_told or place.replayed().account(time.time()).runs == 1
+    assert is_told or place.replayed().account(time.time()).runs == 1, ended.stderr
     assert is_told or re.search(f"job {place.job_id}: 90 checkpoints", ended.stderr), ended.stderr
 
 
