@@ -104,7 +104,8 @@ class Session:
             run_delay_s=self._core_time.run_delay_s,
         )
         self._is_due = False
-        self._report([*self._happened(), completed])
+        # what has just begun to be flushed has not ended: to meet beside its threads would take long
+        self._report([*self._happened(look=False), completed])
         if self._gate:
             self._gate.deliver()
         if completed.valid and completed.checkpoint:
@@ -202,8 +203,8 @@ class Session:
             say(f"the decision is refused, the settings stay: {error}")
         return None
 
-    def _happened(self) -> Sequence[Event]:
-        return self._tuned.happened() if self._tuned else ()
+    def _happened(self, *, look: bool = True) -> Sequence[Event]:
+        return self._tuned.happened(look=look) if self._tuned else ()
 
     def _report(self, events: Sequence[Event]) -> None:
         if self._emitter and events:

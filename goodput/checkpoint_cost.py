@@ -27,11 +27,13 @@ _RECENT = 1024
 _REFERENCE_STEPS = 256
 _HICCUP = 3.0
 _REFERENCE_INTERVALS = 12
-_FEW_STEPS, _FEW_INTERVALS = 4, 3
+_FEW_STEPS, _MANY_STEPS, _FEW_INTERVALS = 4, 16, 3
 _WAITING_DOUBT = 0.5
 """Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
 _MEDIAN_DIFFERENCE, _MEAN_DIFFERENCE = 0.954, 1.128
 """Of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2), and 2 / sqrt(pi)."""
+_OF_A_MEDIAN = 1.25
+"""Times the error of a mean: sqrt(pi / 2), of what is distributed normally."""
 _SHORTEST_S = 1e-9
 _SAVE = "checkpoint_save"
 
@@ -261,7 +263,8 @@ class FlushSlowdown:
     def reference(self) -> _Reference | None:
         """What the last steps took without a flush beside them, or without a wait for a core; None: unknown.
 
-        A hiccup counts as three medians.
+        Of few it is the median: a job's first steps are slow as a rule. Of many the mean, in which a hiccup
+        counts as three medians.
         """
         known = self._undisturbed
         is_known = len(known) >= _FEW_STEPS
@@ -269,9 +272,11 @@ class FlushSlowdown:
             return told
         if not known:
             return None
-        limit_s = _HICCUP * median(known)
+        middle_s = median(known)
+        is_many = len(known) >= _MANY_STEPS
+        step_s = fmean(min(each, _HICCUP * middle_s) for each in known) if is_many else middle_s
         error_s = _scatter_s(known) / sqrt(len(known)) if is_known else inf
-        return _Reference(fmean(min(each, limit_s) for each in known), error_s)
+        return _Reference(step_s, error_s if is_many else _OF_A_MEDIAN * error_s)
 
     def _unhindered(self) -> _Reference | None:
         """Return what the steps of the last gaps took, less the share that rank 0 waited for a core."""

@@ -12,6 +12,7 @@ from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import (
     FlushCompleted,
     GoodputEvent,
+    JobEnded,
     JobStarted,
     OutputCompleted,
     RestartCompleted,
@@ -237,6 +238,8 @@ class Pipeline(JobState):
         for cost in costs:
             if cost.generation == tuner.generation:
                 self.observers.add_cost(cost, tuner.settings)
+            if isinstance(event, JobEnded):
+                continue  # the last flush had the node to itself, which says nothing of others
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
                 if self.on and is_ours(self.job) and (paced := interval(self.situation).proposal):

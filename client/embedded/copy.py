@@ -82,11 +82,7 @@ class CopyThreads:
         self._running = self.count
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        for number in range(self.count):
-            try:
-                threading.Thread(target=self._work, name=f"{THREAD_NAME}-{number}").start()
-            except RuntimeError as error:  # no more threads on this system: the others do the work
-                self._retire(None if number else error)
+        self._start(0)
 
     @property
     def done(self) -> bool:
@@ -102,8 +98,19 @@ class CopyThreads:
         if self.error is not None:
             raise OSError(str(self.error) or type(self.error).__name__) from self.error
 
-    def _work(self) -> None:
+    def _start(self, number: int) -> None:
+        try:
+            threading.Thread(target=self._work, args=(number,), name=f"{THREAD_NAME}-{number}").start()
+        except Exception as error:  # noqa: BLE001 - no more threads on this system: the others do the work
+            if number == 0:
+                self._running = 1
+            self._retire(None if number else error)
+
+    def _work(self, number: int) -> None:
+        """Copy files while there are some; the first thread starts the others: the application need not."""
         failure: Exception | None = None
+        for other in range(1, self.count) if number == 0 else ():
+            self._start(other)
         try:
             self._set_place()
             buffer = bytearray(self._buffer_bytes)

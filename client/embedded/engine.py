@@ -160,10 +160,11 @@ class EmbeddedEngine:
         output.encoded_s = time.time()
         if filemap and filemap.checkpoint:
             self._checkpoint_clock.note(output.entered_s, output.encoded_s)
-        flush_due = filemap is not None and output.is_flush_due
-        if filemap and flush_due:
-            asynchronous = output.levers.flush_async
-            output.flush_wait_s = self._flusher.flush(filemap, output.levers, asynchronous=asynchronous)
+        to_flush = filemap if output.is_flush_due else None
+        if to_flush:
+            output.flush_wait_s = self._flusher.wait()
+            if not output.levers.flush_async:
+                self._flusher.flush(to_flush, output.levers)
         if filemap and output.bypass and not self._flusher.publish_in_place(filemap, output.levers):
             filemap = None
         if filemap is None:
@@ -171,12 +172,20 @@ class EmbeddedEngine:
         elif output.levers.bypass and filemap.checkpoint:
             self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
             self._drop_behind.completed(output.files.values())
-        is_kept = filemap is not None
-        return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
+        ends_s, is_kept = time.time(), filemap is not None
+        completed = output.completed(
+            self._comm, written, ends_s, valid=is_kept, flush_due=to_flush is not None
+        )
+        if to_flush and output.levers.flush_async:
+            self._flusher.start(to_flush, output.levers)  # at last: beside its threads all else takes longer
+        return completed
 
-    def happened(self) -> Sequence[FlushCompleted]:
-        """Return the flushes that ended on all ranks since the last call; a failed one has valid=False."""
-        if self._output is None:
+    def happened(self, *, look: bool = True) -> Sequence[FlushCompleted]:
+        """Return the flushes that ended on all ranks since the last call; a failed one has valid=False.
+
+        Without `look` those that are known to have ended: the ranks need not meet.
+        """
+        if look and self._output is None:
             self._flusher.poll()
         return self._flusher.take()
 
@@ -255,7 +264,7 @@ class EmbeddedEngine:
         """Wait for the flush under way, and flush the latest checkpoint if SCR_FLUSH > 0. The last call."""
         self._flusher.wait()
         if self._levers.flush > 0 and (latest := self._latest_unflushed()) is not None:
-            self._flusher.flush(latest, self._levers, asynchronous=False)
+            self._flusher.flush(latest, self._levers)
         self._encoder.free()
         self._comm.Free()
         return self._flusher.take()

@@ -44,9 +44,14 @@ class Flusher:
         finished, self._finished = self._finished, []
         return finished
 
-    def flush(self, filemap: FileMap, levers: Levers, *, asynchronous: bool) -> float:
-        """Flush a cached dataset, or start to; return the seconds waited for an earlier flush."""
-        waited_s = self.wait()
+    def flush(self, filemap: FileMap, levers: Levers) -> None:
+        """Flush a cached dataset, after the earlier flush that is under way."""
+        self.wait()
+        self.start(filemap, levers, asynchronous=False)
+        self.wait()
+
+    def start(self, filemap: FileMap, levers: Levers, *, asynchronous: bool = True) -> None:
+        """Start to flush a cached dataset, when no other flush is under way."""
         copies = [
             Copy(self._cache.file(filemap.dataset, file.name), self._prefix.root, file.name, file.size)
             for file in filemap.own_files
@@ -57,9 +62,6 @@ class Flusher:
 
         threads = CopyThreads(copies, levers.copy_options, publish)
         self._under_way = _UnderWay(threads, filemap, levers, asynchronous)
-        if not asynchronous:
-            self.wait()
-        return waited_s
 
     def wait(self) -> float:
         """Wait for the end of the flush that is under way; return the seconds."""

@@ -1,14 +1,14 @@
 """The trial budget: a ledger of what tuning may still cost, against the user's own settings.
 
-A share of a checkpoint to begin with, 1 % of one for each checkpoint, and all that tuned checkpoints save or
-lose against the user's own settings as they are believed to cost now; the time of applying settings is
+A share of a checkpoint to begin with, 1.5 % of one for each checkpoint, and all that tuned checkpoints save
+or lose against the user's own settings as they are believed to cost now; the time of applying settings is
 deducted. At zero the user's settings come back: the bound is hard but for checkpoints that have begun.
 `docs/tuning.md` states it in full. Source: conservative bandits with a budget (Kazerouni 2017, arXiv
 1611.06426).
 """
 
 FIRST_CREDIT = 0.45
-ALLOWANCE = 0.01
+ALLOWANCE = 0.015
 
 
 class TrialBudget:

@@ -10,7 +10,7 @@ from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference
+from ..settings import difference, is_cached
 from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
@@ -105,18 +105,22 @@ class TuningState(ActiveSettings):
             claimed_s=self.budget.claimed_s,
             remaining=now_is.remaining,
             flush_share=self.learner.flush_share(incumbent),
+            stale=self.learner.stale(),
         )
 
     def _banned(self, belief: Belief) -> set[int]:
         """Return the candidates that were dropped, or that this run cannot have.
 
-        What was taken back once may be tried again when it is believed to be cheaper after all.
+        What was taken back once may be tried again when it is believed to be cheaper after all, or when what
+        is known of its tier is stale.
         """
         totals, found = belief.totals, {belief.index_of(each): n for each, n in self._dropped.items()}
-        now = totals[belief.index(self._incumbent) or OWN]
-        dropped = {
-            i for i, n in found.items() if i is not None and (n >= TWICE or (totals[i] < now).mean() < KEEP)
-        }
+        now, stale = totals[belief.index(self._incumbent) or OWN], self.learner.stale()
+
+        def is_open(index: int) -> bool:
+            return is_cached(belief.candidates[index]) in stale or (totals[index] < now).mean() >= KEEP
+
+        dropped = {i for i, n in found.items() if i is not None and (n >= TWICE or not is_open(i))}
         return dropped | out_of_reach(self.mutability, self.wanted, belief.candidates)
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:

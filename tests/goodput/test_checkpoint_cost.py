@@ -169,6 +169,14 @@ def test_one_hiccup_does_not_spoil_the_reference() -> None:
     assert times.reference.step_s == pytest.approx(1.02)
 
 
+def test_a_jobs_slow_first_steps_do_not_spoil_the_reference_of_few() -> None:
+    times = FlushSlowdown()
+    for number, step_s in enumerate((1.4, 1.1, 1.0, 1.0, 1.0)):
+        times.add(2 * number, 2 * number + step_s)
+    assert times.reference
+    assert times.reference.step_s == pytest.approx(1.0)
+
+
 def flushed_all_the_time(count: int, *, run_delay_s: float, step_s: float = 2.0) -> list[CheckpointCost]:
     """Checkpoints, each beside one step and with a flush from its end until the next one begins."""
     events: list[GoodputEvent] = []

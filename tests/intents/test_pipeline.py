@@ -6,6 +6,7 @@ import pytest
 
 from scrtune.goodput.events import (
     FlushCompleted,
+    JobEnded,
     JobStarted,
     OutputCompleted,
 )
@@ -47,7 +48,7 @@ def test_and_is_taken_back_exactly_when_it_does_not(slowed_s: float) -> None:
     job.checkpoints(40, slowed_s=slowed_s)
     tried = [cost.cost_s for cost in job.pipeline.costs if cost.blocking_s < 2]
     lost_s = sum(cost_s - 5 for cost_s in tried)
-    assert lost_s <= (0.9 + 0.01 * 52 + 1) * 5, "credit, overdraft, 1 % a checkpoint, and one that had begun"
+    assert lost_s <= (0.9 + 0.015 * 52 + 1) * 5, "credit, overdraft, 1.5 % of each, and one that had begun"
     assert job.trying or job.in_force == {**DEFAULTS, **CACHED}
 
 
@@ -194,8 +195,21 @@ def test_a_cost_under_settings_no_longer_in_force_is_charged_but_ends_no_trial()
         dataset=99, name="late", start_s=job.now, end_s=job.now + 5, generation=0, bytes=4 * GIB, files=16
     )
     job.tell(late)
-    assert tuner.trial_budget_s == pytest.approx(trial_budget_s + 0.01 * tuner.baseline_s, rel=0.01)
+    assert tuner.trial_budget_s == pytest.approx(trial_budget_s + 0.015 * tuner.baseline_s, rel=0.01)
     assert tuner.trying is not None
+
+
+def test_the_last_flush_of_a_job_has_no_computation_beside_it_and_says_nothing_of_others() -> None:
+    job = Job({**CACHED, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"})
+    job.checkpoints(4)
+    assert job.pipeline.tuner is not None
+    count = job.pipeline.tuner.learner.observations.count
+    output = OutputCompleted(dataset=5, name="d", start_s=job.now, end_s=job.now + 1, flush_due=True)
+    job.tell(output)
+    job.tell(FlushCompleted(dataset=5, start_s=job.now + 1, end_s=job.now + 1.5, asynchronous=True))
+    job.tell(JobEnded(time_s=job.now + 2))
+    assert len(job.pipeline.costs) == 5
+    assert job.pipeline.tuner.learner.observations.count == count
 
 
 class TestObservation:

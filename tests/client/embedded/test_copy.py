@@ -128,6 +128,24 @@ def test_each_thread_is_as_nice_as_it_is_told_and_the_process_stays_as_it_was(he
     assert nice_value(0) == mine
 
 
+@pytest.mark.parametrize("possible", [0, 1, 2])
+def test_where_no_more_threads_can_be_started_those_there_are_do_the_work(
+    sources: list[Copy], monkeypatch: pytest.MonkeyPatch, possible: int
+) -> None:
+    begin, left = threading.Thread.start, iter(range(possible))
+
+    def start_some(thread: threading.Thread) -> None:
+        if next(left, None) is None:
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    transfer, published = start(sources, CopyOptions(threads=3, buffer_bytes=100))
+    transfer.wait()
+    assert len(published) == (len(sources) if possible else 0)
+    assert (transfer.error is None) == (possible > 0)
+
+
 def test_a_file_that_changed_its_size_fails_the_transfer_and_leaves_the_destination_alone(
     sources: list[Copy],
 ) -> None:
