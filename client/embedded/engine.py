@@ -167,11 +167,7 @@ class EmbeddedEngine:
                 self._flusher.flush(to_flush, output.levers)
         if filemap and output.bypass and not self._flusher.publish_in_place(filemap, output.levers):
             filemap = None
-        if filemap is None:
-            self._evict(output.draft.dataset)
-        elif output.levers.bypass and filemap.checkpoint:
-            self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
-            self._drop_behind.completed(output.files.values())
+        self._give_up_what_is_replaced(output, filemap)
         ends_s, is_kept = time.time(), filemap is not None
         completed = output.completed(
             self._comm, written, ends_s, valid=is_kept, flush_due=to_flush is not None
@@ -179,6 +175,14 @@ class EmbeddedEngine:
         if to_flush and output.levers.flush_async:
             self._flusher.start(to_flush, output.levers)  # at last: beside its threads all else takes longer
         return completed
+
+    def _give_up_what_is_replaced(self, output: OpenOutput, kept: FileMap | None) -> None:
+        """Take from the cache what an output leaves without use there: itself, or all that are older."""
+        if kept is None:
+            self._evict(output.draft.dataset)
+        elif output.levers.bypass and kept.checkpoint:
+            self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
+            self._drop_behind.completed(output.files.values())
 
     def happened(self, *, look: bool = True) -> Sequence[FlushCompleted]:
         """Return the flushes that ended on all ranks since the last call; a failed one has valid=False.
