@@ -263,20 +263,19 @@ class FlushSlowdown:
     def reference(self) -> _Reference | None:
         """What the last steps took without a flush beside them, or without a wait for a core; None: unknown.
 
-        Of few it is the median: a job's first steps are slow as a rule. Of many the mean, in which a hiccup
-        counts as three medians.
+        Of many it is the mean, in which a hiccup counts as three medians; of few the median of the later
+        half, for a job's first steps are slow as a rule, and no surer than waits for a core agree with it.
         """
-        known = self._undisturbed
-        is_known = len(known) >= _FEW_STEPS
-        if not is_known and (told := self._unhindered()):
-            return told
-        if not known:
-            return None
-        middle_s = median(known)
-        is_many = len(known) >= _MANY_STEPS
-        step_s = fmean(min(each, _HICCUP * middle_s) for each in known) if is_many else middle_s
-        error_s = _scatter_s(known) / sqrt(len(known)) if is_known else inf
-        return _Reference(step_s, error_s if is_many else _OF_A_MEDIAN * error_s)
+        known, told = list(self._undisturbed), self._unhindered()
+        if len(known) >= _MANY_STEPS:
+            limit_s = _HICCUP * median(known)
+            error_s = _scatter_s(known) / sqrt(len(known))
+            return _Reference(fmean(min(each, limit_s) for each in known), error_s)
+        if len(known) < _FEW_STEPS:
+            return told or (_Reference(median(known), inf) if known else None)
+        later = known[len(known) // 2 :]
+        step_s, error_s = median(later), _OF_A_MEDIAN * _scatter_s(later) / sqrt(len(later))
+        return _Reference(step_s, max(error_s, abs(told.step_s - step_s) / 2 if told else 0.0))
 
     def _unhindered(self) -> _Reference | None:
         """Return what the steps of the last gaps took, less the share that rank 0 waited for a core."""

@@ -113,10 +113,10 @@ class Learner:
 
     def stale(self) -> frozenset[bool]:
         """Return the tiers (cached or not) that were used last in the first third of the job so far."""
-        belief, used = self.belief, {}
-        for each in self.observations.all if belief else ():
-            if (index := belief.index_of(each.settings)) is not None:
-                used[is_cached(belief.candidates[index])] = each.time
+        used: dict[bool, int] = {}
+        if (belief := self.belief) is not None:
+            found = [(belief.index_of(each.settings), each.time) for each in self.observations.all]
+            used = {is_cached(belief.candidates[i]): time for i, time in found if i is not None}
         return frozenset(tier for tier, time in used.items() if _STALE * time <= self.observations.count)
 
     def flush_share(self, index: int) -> float:
