@@ -266,14 +266,15 @@ class FlushSlowdown:
         Of many it is the mean, in which a hiccup counts as three medians; of few the median of the later
         half, for a job's first steps are slow as a rule, and no surer than waits for a core agree with it.
         """
-        known, told = list(self._undisturbed), self._unhindered()
+        known = self._undisturbed
         if len(known) >= _MANY_STEPS:
             limit_s = _HICCUP * median(known)
             error_s = _scatter_s(known) / sqrt(len(known))
             return _Reference(fmean(min(each, limit_s) for each in known), error_s)
+        told = self._unhindered()
         if len(known) < _FEW_STEPS:
             return told or (_Reference(median(known), inf) if known else None)
-        later = known[len(known) // 2 :]
+        later = list(known)[len(known) // 2 :]
         step_s, error_s = median(later), _OF_A_MEDIAN * _scatter_s(later) / sqrt(len(later))
         return _Reference(step_s, max(error_s, abs(told.step_s - step_s) / 2 if told else 0.0))
 

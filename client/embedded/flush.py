@@ -45,8 +45,7 @@ class Flusher:
         return finished
 
     def flush(self, filemap: FileMap, levers: Levers) -> None:
-        """Flush a cached dataset, after the earlier flush that is under way."""
-        self.wait()
+        """Flush a cached dataset, when no other flush is under way."""
         self.start(filemap, levers, asynchronous=False)
         self.wait()
 

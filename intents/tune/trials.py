@@ -244,7 +244,7 @@ class Trials(TuningState):
         if can_replay and is_replay_due(view, self._replays):
             self._replays += 1
             self._replay(belief, now)
-        elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(belief)):
+        elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(view)):
             self._quiet = 0
             self._try(self._proposal(view, found), belief, now)
         else:

@@ -207,7 +207,7 @@ class Tuner(Trials):
         if belief is None:
             return ()
         view = self._view(belief, now_is)._replace(left_s=float("inf"))
-        found = best(view, lambda index: self._stopped(view, index, now_is), self._banned(belief))
+        found = best(view, lambda index: self._stopped(view, index, now_is), self._banned(view))
         return (self._proposal(view, found),) if found else ()
 
     def levers(self, now_is: Situation) -> tuple[LeverView, ...]:

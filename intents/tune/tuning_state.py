@@ -16,7 +16,7 @@ from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
-from .chooser import KEEP, OWN, Choice, View, is_blind_bet
+from .chooser import KEEP, OWN, Choice, View, is_blind_bet, p_better
 from .flush_watch import FlushWatch
 from .switching import out_of_reach, pending_s, switch_seconds
 
@@ -108,17 +108,17 @@ class TuningState(ActiveSettings):
             stale=self.learner.stale(),
         )
 
-    def _banned(self, belief: Belief) -> set[int]:
+    def _banned(self, view: View) -> set[int]:
         """Return the candidates that were dropped, or that this run cannot have.
 
         What was taken back once may be tried again when it is believed to be cheaper after all, or when what
         is known of its tier is stale.
         """
-        totals, found = belief.totals, {belief.index_of(each): n for each, n in self._dropped.items()}
-        now, stale = totals[belief.index(self._incumbent) or OWN], self.learner.stale()
+        belief = view.belief
+        found = {belief.index_of(each): n for each, n in self._dropped.items()}
 
         def is_open(index: int) -> bool:
-            return is_cached(belief.candidates[index]) in stale or (totals[index] < now).mean() >= KEEP
+            return is_cached(belief.candidates[index]) in view.stale or p_better(view, index) >= KEEP
 
         dropped = {i for i, n in found.items() if i is not None and (n >= TWICE or not is_open(i))}
         return dropped | out_of_reach(self.mutability, self.wanted, belief.candidates)
