@@ -5,17 +5,19 @@ All rates are bytes/s, all durations seconds. A node's ranks write, encode and f
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import ceil
 
 Value = int | float | str
 Settings = dict[str, Value]
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 MAX_THREADS = 16  # AXL's own limit
-LEFT_OVER, YIELDED = 0.015, 0.25
-"""At nice 19: of a core that a rank wants, and of all the computation that a flush takes else, however long.
+LEFT_OVER = 0.02
+"""Of a core that a rank wants, what a thread at nice 19 has of it.
 
-Measured, two busy ranks on two cores, 768 MiB each: 1.8 s of steps were lost beside a flush of 3.0 s at nice
-0, and 0.53 s beside one of 4.3 s at nice 19.
+Measured, two busy ranks on two cores, 128 MiB each: 0.31 s of a step of 2 s was lost beside a flush of 0.6 to
+1.2 s at nice 0, and 0.044, 0.073 and 0.142 s beside one of 1, 2 and 4 threads at nice 19, which was as good
+as no further when the ranks had computed; where these waited for 0.6 s after 1.4 s, it ended in that time.
 """
 NODE_FAILURES_PER_S = 1.97e-5 * 8 / 3600
 """Llama 3's training: 1.97e-5 a GPU-hour."""
@@ -236,17 +238,20 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
     if threads > 1 or nice is not None:
         rate, lost = _placed(job, threads, working, cpus, asynchronous=nice is not None)
     yields = bool(nice) and not cpus
-    if yields:  # it takes what the ranks leave: of their masks, or of the node
-        spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - job.busy
+    if yields:  # it takes what the ranks leave: of their masks, or of the node, and all while they wait
+        computing = ceil(job.busy)
+        spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - computing
         left = min(1.0, max(LEFT_OVER, spare / (threads * job.duty)))
-        rate /= 1 - job.duty + job.duty / left  # only while it needs a core it waits for one
+        beside = 1 / (1 - job.duty + job.duty / left)  # only while it needs a core it waits for one
+        rate *= beside + (1 - beside) * (1 - job.busy / computing)
     rate = 1 / (1 / rate + job.call_s / buffer)
     node = min(job.prefix_node, job.prefix_all / job.nodes)
     copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node / job.node_bytes)
     files_s = -(-job.files // threads) * job.prefix_file_s * (1 + job.ranks / 64)
     flush_s = copy_s + files_s + job.flush_fixed_s
     if yields:
-        lost *= YIELDED * _flush(job, wanted, where, buffer, 0)[0] / flush_s
+        lost *= _flush(job, wanted, where, buffer, 0)[0] / flush_s
+        lost = min(lost, LEFT_OVER * threads / job.busy)
     crowd = job.crowd * min(1.0, job.node_bytes / flush_s / job.prefix_node)
     return flush_s, min(0.9, lost + crowd)
 

@@ -13,7 +13,7 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 """
 
 from collections.abc import Mapping
-from math import exp
+from math import ceil, exp
 from typing import NamedTuple
 
 import msgspec
@@ -23,10 +23,8 @@ from .shape import Array, Columns, Shape
 
 GIB = 1024**3
 MEMBERS = 192
-_LEFT_OVER = 0.015
-"""Of a core that another thread wants, what one at nice 19 has of it (sched(7): weights 15 and 1024)."""
-_CALLS_CORES = 0.02
-"""Of a core that a rank's flush threads keep busy with calls, however slow the storage is."""
+_NEARLY = 0.15
+"""Of a core: ranks that wait for each other use a little less than all those that they compute on."""
 _SHORTER, _LONGER = 0.85, 1.15
 """Shares of the interval: a flush as long as the first does not outlast it, as long as the second always."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
@@ -73,9 +71,9 @@ PRIORS: dict[str, Prior] = {
     "contention": Prior(0.4, 0.7),
     "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
-    "yielded": Prior(0.25, 0.5),
+    "yielded": Prior(0.02, 0.4),
     "application_bytes_per_s": Prior(10 * GIB, 0.9),
-    "copy_bytes_per_s": Prior(1.5 * GIB, 0.6),
+    "copy_bytes_per_s": Prior(1.0 * GIB, 0.8),
     "shared_bytes_per_s": Prior(30 * GIB, 1.3),
     "create_s": Prior(5e-5, 1.3),
     "beside": Prior(0.2, 0.7),
@@ -87,13 +85,13 @@ PRIORS: dict[str, Prior] = {
 (redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
-core, `interference` that without one, `yielded` what is left of both with flush threads at nice 19 (measured:
-0.2 to 0.3, 2 ranks on 2 cores). A rank produces `application_bytes_per_s`; a flush thread that never waits
-for storage copies `copy_bytes_per_s`, which says how much of its time is a core's. All nodes together have
-`shared_bytes_per_s` of the prefix directory, and each file of all ranks takes its metadata server `create_s`.
-An output takes longer by `beside` while an earlier flush is under way. Of a rank's flush threads
-`metadata_threads` make files side by side: Lustre has seven such requests of a node under way
-(max_mod_rpcs_in_flight), NFS up to 64.
+core, `interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
+(sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
+`application_bytes_per_s`; a flush thread that never waits for storage copies `copy_bytes_per_s`, which says
+how much of its time is a core's. All nodes together have `shared_bytes_per_s` of the prefix directory, and
+each file of all ranks takes its metadata server `create_s`. An output takes longer by `beside` while an
+earlier flush is under way. Of a rank's flush threads `metadata_threads` make files side by side: Lustre has
+seven such requests of a node under way (max_mod_rpcs_in_flight), NFS up to 64.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
@@ -142,24 +140,26 @@ def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
     is_bound = shape.bound * (of.own_cpus == 0)
     wanted = of.threads * rates["thread_cores"]
     busy = np.where(of.own_cpus > 0, np.minimum(wanted, of.own_cpus / shape.ranks_per_node), wanted)
-    idle = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node) - shape.used_cores
+    place = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
     cache_s = _cached(shape, rates)
     alone_s = of.cached * _flush(of, is_bound, shape, rates, busy / wanted)
-    left = np.where(of.nice, _yielding(of.threads, idle, alone_s, shape, rates), busy / wanted)
+    left = np.where(of.nice, _yielding(of.threads, place, shape, rates), busy / wanted)
     beside_s = of.cached * _flush(of, is_bound, shape, rates, left)
     free_s = meanwhile_s(of, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
     wait_s = of.beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     slower = 1 + rates["beside"] * _overlapped(of, of.beside * beside_s, shape)
+    cores = np.where(is_bound, max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores))
+    lasts_s, longer_s = (np.minimum(each, of.every * shape.between_s) for each in (alone_s, beside_s))
+    slowdown_s = lasts_s * _slowed_share((busy - place + shape.used_cores) / cores, rates)
+    # at nice 19 each thread takes little of its rank's cores, but for as long as its flush then lasts
+    yielding_s = lasts_s * rates["interference"] + longer_s * rates["yielded"] * of.threads / cores
     return Parts(
         write_s=np.where(of.cached, cache_s * slower, _direct(of, shape, rates)),
         encode_s=of.cached * _encode(of, shape, rates) * slower,
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
-        slowdown_s=of.beside
-        * np.minimum(alone_s, of.every * shape.between_s)
-        * _slowed_share(busy - idle, is_bound, shape, rates)
-        * np.where(of.nice, rates["yielded"], 1.0),
+        slowdown_s=of.beside * np.where(of.nice, np.minimum(slowdown_s, yielding_s), slowdown_s),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
     )
 
@@ -207,15 +207,21 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
     return 1 / (1 / rates["prefix_bytes_per_s"] + shape.nodes / rates["shared_bytes_per_s"])
 
 
-def _yielding(threads: Array, idle: Array, alone_s: Array, shape: Shape, rates: Rates) -> Array:
-    """Return what is left of the rate of a rank's flush threads at nice 19, which have only `idle` cores.
+def _yielding(threads: Array, place: Array, shape: Shape, rates: Rates) -> Array:
+    """Return what is left of the rate of a rank's flush threads at nice 19, which have only idle cores.
 
-    Only the part of their time in which they have work for a core becomes longer.
+    They have all of the `place` while its rank waits, for others or for storage, and beside its computation
+    what that leaves. Only the part of their time in which they have work for a core becomes longer.
     """
-    copied_s = shape.rank_bytes / rates["copy_bytes_per_s"]
-    busy = np.minimum(threads, copied_s / np.maximum(alone_s, LOWEST) + _CALLS_CORES)
-    with_core = busy / threads
-    return 1 / (1 - with_core + with_core / np.clip(idle / busy, _LEFT_OVER, 1.0))
+    with_core = np.minimum(1.0, rates["thread_bytes_per_s"] / rates["copy_bytes_per_s"])
+    computing = max(1, ceil(shape.used_cores - _NEARLY))
+    waiting = max(0.0, 1 - shape.used_cores / computing)
+    beside = 1 / (
+        1
+        - with_core
+        + with_core / np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
+    )
+    return np.asarray(waiting + (1 - waiting) * beside)
 
 
 def _encode(of: Columns, shape: Shape, rates: Rates) -> Array:
@@ -249,13 +255,12 @@ def _flush(of: Columns, is_bound: Array, shape: Shape, rates: Rates, left: Array
     return np.asarray(shape.rank_bytes * longest * (1 + misses) + calls_s + files_s)
 
 
-def _slowed_share(missing: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
+def _slowed_share(missing: Array, rates: Rates) -> Array:
     """Return the share of the computation that a flush beside it takes: by memory, and by stolen cores.
 
-    `missing` are the cores of a rank that its flush threads need and that are not idle.
+    `missing` are the cores that its threads need and that are not idle, as a share of those of their rank.
     """
-    of = np.where(is_bound, max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores))
-    stolen = np.clip(missing / of, 0.0, 1.0)
+    stolen = np.clip(missing, 0.0, 1.0)
     return np.asarray(np.minimum(0.8, rates["contention"] * stolen + rates["interference"]))
 
 

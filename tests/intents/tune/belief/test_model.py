@@ -147,7 +147,8 @@ class TestFormulas:
     def test_want_of_a_core_slows_threads_at_nice_19_down_and_not_the_prefix_directory(self) -> None:
         no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
         nice = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
-        rates = {"thread_bytes_per_s": 1000.0 * GIB, "call_s": 0.0, "prefix_file_s": 0.0}
+        rates = {"thread_bytes_per_s": 1000.0 * GIB, "call_s": 0.0, "prefix_file_s": 0.0, "yielded": 0.015}
+        rates["copy_bytes_per_s"] = 1.0 * GIB
         slow_prefix = rates | {"prefix_bytes_per_s": 1.0 * GIB}
         assert parts(nice, no_idle_core, **slow_prefix).flush_s == pytest.approx(
             parts(ASYNC, no_idle_core, **slow_prefix).flush_s
@@ -167,9 +168,37 @@ class TestFormulas:
             "call_s": 0.0,
             "cache_misses": 0.0,
         }
-        rates |= {"prefix_file_s": 0.0, "copy_bytes_per_s": 2.0 * GIB}
+        rates |= {"prefix_file_s": 0.0, "copy_bytes_per_s": 2.0 * GIB, "yielded": 0.015}
         found = parts({**ASYNC, "SCRTUNE_FLUSH_NICE": 19}, no_idle_core, **rates).flush_s
         assert found == pytest.approx(1 + 1 / 0.015, rel=0.05)
+
+    @pytest.mark.parametrize(("used", "seconds"), [(1.0, 1 + 1 / 0.02), (0.6, 2 / 0.423), (0.0, 2.0)])
+    def test_a_flush_at_nice_19_goes_on_while_the_ranks_wait(self, used: float, seconds: float) -> None:
+        """2 GiB, of which a core takes half of the 2 s: 0.4 of the time for all, else 2 % of a core."""
+        shape = replaced(cores=4, mask_cores=4, used_cores=used, between_s=1e9)
+        rates = {"thread_bytes_per_s": GIB, "prefix_bytes_per_s": 1e18, "call_s": 0.0, "cache_misses": 0.0}
+        rates |= {
+            "prefix_file_s": 0.0,
+            "copy_bytes_per_s": 2.0 * GIB,
+            "yielded": 0.02,
+            "shared_bytes_per_s": 1e18,
+        }
+        found = parts({**ASYNC, "SCRTUNE_FLUSH_NICE": 19}, shape, **rates).flush_s
+        assert found == pytest.approx(seconds, rel=0.05)
+
+    def test_of_a_core_that_computes_each_thread_at_nice_19_takes_little_for_as_long_as_it_lasts(
+        self,
+    ) -> None:
+        shape = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=2.0)
+        rates = {"yielded": 0.02, "interference": 0.0, "contention": 1.0, "thread_cores": 1.0}
+        rates |= {"thread_bytes_per_s": 0.1 * GIB, "prefix_bytes_per_s": 0.1 * GIB}
+        nice = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
+        one, four = ({**nice, "SCRTUNE_FLUSH_THREADS": each} for each in (1, 4))
+        assert parts(one, shape, **rates).slowdown_s == pytest.approx(0.04)
+        assert parts(four, shape, **rates).slowdown_s == pytest.approx(0.16)
+        fast = rates | {"thread_bytes_per_s": 1e18, "prefix_bytes_per_s": 1e18, "prefix_file_s": 0.0}
+        alike_s = parts({**four, "SCRTUNE_FLUSH_NICE": 0}, shape, **fast).slowdown_s
+        assert np.all(parts(four, shape, **fast).slowdown_s <= alike_s), "no more than at nice 0"
 
     def test_an_application_writes_no_faster_than_it_produces_its_data_to_whatever_tier(self) -> None:
         for settings in (CACHED, DEFAULTS):
