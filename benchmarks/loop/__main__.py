@@ -5,7 +5,7 @@
         [--levers] [--json]
 
 For each workload (settings.py) a grid of joint settings is measured in short jobs, forwards and backwards,
-then the three (--quick: two) fastest in jobs of full length: the fastest is "best". Each round then runs the
+then the three fastest in jobs of full length: the fastest is "best". Each round then runs the
 whole job from SCR's defaults, from poor settings and from the best, alone and tuned; forwards and backwards
 in turn, so that drift cancels. Intervals (95 %) are of pairs over rounds. The grid keeps the redundancy floor
 that `scrtune run` is told, and gives up no checkpoint: the tuner's own guard rails. With --levers only single
@@ -32,7 +32,7 @@ from scrtune.intents.observe.faults.redundancy import FLOORS
 
 GRID_CHECKPOINTS = 8
 QUICK_GRID_CHECKPOINTS, QUICK_GRID = 5, 7
-FINALISTS, QUICK_FINALISTS = 3, 2
+FINALISTS = 3
 QUICK = ("big-file", "compute-heavy")
 
 
@@ -68,8 +68,7 @@ class Bench:
         short = replace(work, checkpoints=self._grid_checkpoints)
         settings = grid(self._options.engine, self._options.floor)
         settings = settings[:QUICK_GRID] if self._options.quick else settings
-        count = QUICK_FINALISTS if self._options.quick else FINALISTS
-        finalists = sorted(settings, key=_seconds_in(self._both_ways(short, settings)))[:count]
+        finalists = sorted(settings, key=_seconds_in(self._both_ways(short, settings)))[:FINALISTS]
         self.say("the fastest again, in jobs of full length")
         return min(finalists, key=_seconds_in(self._both_ways(work, finalists)))
 
@@ -178,7 +177,7 @@ def arguments() -> argparse.Namespace:
         help="SCR's examples: its test_api becomes a workload (libscr)",
     )
     parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
-    parser.add_argument("--quick", action="store_true", help="two small workloads, one round: seven minutes")
+    parser.add_argument("--quick", action="store_true", help="two small workloads, one round: eight minutes")
     parser.add_argument("--levers", action="store_true", help="measure single departures and nothing else")
     parser.add_argument("--verbose", action="store_true", help="show what scrtune says")
     parser.add_argument("--json", action="store_true", help="print all seconds as JSON instead of tables")

@@ -2,7 +2,6 @@
 
 A candidate may be tried when it is expected to save more than noise, is probably not worse than the user's
 own settings, and the upper end of what it may cost, with the way there and back, fits into the budget. The
-verdict on a trial is the posterior probability that it is cheaper than the settings it may replace. The
 user's own settings are measured again while the belief is in doubt about them.
 """
 
@@ -28,11 +27,9 @@ _SURELY_WORSE = 0.7
 _FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS, _UNSURE_WAYS = 4, 2
-KEEP, DROP, KEEP_AT_LAST, _TIE = 0.8, 0.35, 0.6, 0.45
-MOST_LOOKS = 6
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
 _HUGE = 0.65
-_LEAST_GAIN, _LEAST_P = 0.03, 0.7
+LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _TAIL_CURIOUS, _LEAST_P_CURIOUS, _LEAST_P_AGAIN = 0.95, 0.02, 0.15
@@ -99,26 +96,6 @@ def is_surely_worse(view: View) -> bool:
     return bool(p_worse(view)[view.incumbent] > _SURELY_WORSE)
 
 
-def verdict(view: View, index: int, looks: int) -> bool | None:
-    """Return whether the trial of `index` is kept after `looks` checkpoints; None when it takes another.
-
-    At last it is if that probably gains something, or spares the way back. Of two settings of ours between
-    which nothing decides those stay that were measured last: what is known of the others is older.
-    """
-    p = p_better(view, index)
-    if p >= KEEP:
-        return True
-    if p < DROP:
-        return False
-    if looks < MOST_LOOKS:
-        return None
-    if OWN not in {view.incumbent, index}:
-        return p >= _TIE
-    totals = view.belief.totals
-    is_gain = float(totals[index].mean()) < (1 - _LEAST_GAIN) * float(totals[view.incumbent].mean())
-    return p >= KEEP_AT_LAST and (is_gain or bool(view.there_s[view.incumbent] > 0))
-
-
 def is_replay_due(view: View, replays: int) -> bool:
     """Return whether the user's own settings have to be measured again, after so many `replays`."""
     best, totals = view.incumbent, view.belief.totals
@@ -168,7 +145,7 @@ def why_not(view: View, index: int) -> str:
     if mean_s <= 0:
         return f"expected to cost {-mean_s:.3f} s more"
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
-    if mean_s <= _LEAST_GAIN * now_s or better < _LEAST_P:
+    if mean_s <= LEAST_GAIN * now_s or better < _LEAST_P:
         return f"{what}, with probability {better:.2f}: not told from noise"
     looks = _is_worth_a_look(view, gain)
     if not _is_promising(view, gain, _net(gain, view), looks)[index]:
@@ -193,7 +170,7 @@ def _net(gain: Array, view: View) -> Array:
 
 def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
-    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > _LEAST_GAIN * now_s)
+    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > LEAST_GAIN * now_s)
     return np.asarray((net > _LEAST_NET * now_s) & likely | looks)
 
 

@@ -22,26 +22,15 @@ from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
 from .belief.sizes import scaled
-from .chooser import (
-    KEEP_AT_LAST,
-    MOST_LOOKS,
-    OWN,
-    View,
-    best,
-    is_replay_due,
-    is_surely_worse,
-    p_better,
-    verdict,
-)
+from .chooser import OWN, View, best, is_replay_due, is_surely_worse, p_better
 from .decisions import Breakdown, Outcome, Verdict, compare
 from .flush_watch import FlushWatch
+from .judge import KEEP_AT_LAST, LastLook, judge
 from .tuning_state import Trial, TuningState
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
-_ODD = 1.35
 _QUIET = 6
-_NEXT_TO_NOTHING = 0.1
 _NEARLY_ALL, _OVERDUE = 0.95, 0.05
 """Of the interval, after which the next output is due; probability that a flush takes as long as it has."""
 
@@ -303,15 +292,8 @@ class Trials(TuningState):
         if index is None:
             self._revert(trial, now, "it is no candidate any more")
             return
-        kept = verdict(view, index, trial.looks)
-        is_early = index != OWN and trial.looks < MOST_LOOKS
-        if kept and is_early and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
-            kept = None
-        if kept is False and trial.looks == 1 and self._is_cheap_past_the_cache(trial, view, index):
-            kept = None
-        is_as_cheap = index == OWN and cost_s <= view.belief.felt[view.incumbent].mean()
-        if kept is False and is_as_cheap and trial.looks < MOST_LOOKS:
-            kept = None  # your own settings, as cheap as what won: another look at them costs nothing
+        look = LastLook(trial.looks, cost_s, self.log.trial(trial.generation))
+        kept = judge(view, index, look)
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept:
             self._accept(trial, now, why)
@@ -337,24 +319,6 @@ class Trials(TuningState):
             self._back_to_baseline(now, why)
         else:
             self._revert(self._trial, now, why)
-
-    def _is_odd(self, trial: Trial, own_s: float) -> bool:
-        """Return whether what was measured is more expensive: a hiccup, or the belief is wrong."""
-        entry = self.log.trial(trial.generation)
-        if entry is None or entry.seen is None:
-            return False
-        is_more = trial.looks == 1 and entry.expected and entry.seen.cost_s > _ODD * entry.expected.cost_s
-        return bool(is_more or entry.seen.cost_s > own_s or entry.cost_s > 0)
-
-    def _is_cheap_past_the_cache(self, trial: Trial, view: View, index: int) -> bool:
-        """Return whether another checkpoint past the cache is expected to lose next to nothing.
-
-        What the last flush left to be written may have slowed the first one down.
-        """
-        if is_cached(self.wanted) or not is_cached(trial.incumbent):
-            return False
-        lost_s = view.belief.felt[index] - view.belief.felt[view.incumbent]
-        return float(lost_s.mean()) < _NEXT_TO_NOTHING * view.left_s
 
     def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
         """Return why a candidate must not be tried; note it once."""

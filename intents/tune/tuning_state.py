@@ -16,8 +16,9 @@ from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
 from .budget import TrialBudget
-from .chooser import KEEP, OWN, Choice, View, is_blind_bet, p_better
+from .chooser import OWN, Choice, View, is_blind_bet, p_better
 from .flush_watch import FlushWatch
+from .judge import KEEP
 from .switching import out_of_reach, pending_s, switch_seconds
 
 TWICE = 2

@@ -1,4 +1,4 @@
-"""The choice and the verdict, on costs that are believed as a test wants them."""
+"""The choice, on costs that are believed as a test wants them."""
 
 from collections import Counter
 from math import inf
@@ -9,13 +9,11 @@ import pytest
 from scrtune.intents.events import Values
 from scrtune.intents.tune.belief.belief import Belief
 from scrtune.intents.tune.chooser import (
-    MOST_LOOKS,
     View,
     best,
     is_blind_bet,
     is_replay_due,
     risk,
-    verdict,
     why_not,
 )
 
@@ -193,30 +191,3 @@ def test_before_a_flush_was_seen_what_saves_much_may_be_worse_with_a_probability
 def test_a_way_that_the_gain_pays_for_is_no_risk_but_one_back_is() -> None:
     assert is_tried(view(0.5, 0.1, ways_s=3.0, remaining=40))
     assert not is_tried(view(0.7, 0.5, ways_s=3.0, remaining=40))
-
-
-@pytest.mark.parametrize(
-    ("other_s", "looks", "kept"),
-    [(0.7, 1, True), (1.3, 1, False), (1.0, 1, None), (0.99, MOST_LOOKS, False), (0.95, MOST_LOOKS, True)],
-)
-def test_a_trial_ends_by_the_posterior_and_at_last_only_a_gain_is_kept(
-    other_s: float, looks: int, kept: bool | None
-) -> None:
-    assert verdict(view(other_s), 1, looks) is kept
-
-
-@pytest.mark.parametrize(("other_s", "kept"), [(0.99, True), (1.0, True), (1.04, False)])
-def test_of_two_settings_of_ours_that_cost_the_same_those_stay_that_were_measured_last(
-    other_s: float, kept: bool
-) -> None:
-    """The others were measured before, and storage changes; going back to the user's own harms nobody."""
-    found = view(other_s)
-    belief = Belief([OWN, ASYNC, PAST_THE_CACHE], SHAPE, kept=3)
-    belief.totals = np.stack([3.0 * found.belief.totals[0], *found.belief.totals])
-    found = found._replace(belief=belief, incumbent=1, there_s=np.zeros(3), back_s=np.zeros(3))
-    assert verdict(found, 2, MOST_LOOKS) is kept
-
-
-def test_but_what_is_no_worse_is_kept_where_the_way_back_costs() -> None:
-    found = view(0.97)
-    assert verdict(found._replace(there_s=np.array([0.2, 0.0])), 1, MOST_LOOKS) is True
