@@ -216,11 +216,8 @@ def _yielding(threads: Array, place: Array, shape: Shape, rates: Rates) -> Array
     with_core = np.minimum(1.0, rates["thread_bytes_per_s"] / rates["copy_bytes_per_s"])
     computing = max(1, ceil(shape.used_cores - _NEARLY))
     waiting = max(0.0, 1 - shape.used_cores / computing)
-    beside = 1 / (
-        1
-        - with_core
-        + with_core / np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
-    )
+    idle = np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
+    beside = 1 / (1 - with_core + with_core / idle)
     return np.asarray(waiting + (1 - waiting) * beside)
 
 
