@@ -5,9 +5,9 @@
         [--levers] [--json]
 
 For each workload (settings.py) a grid of joint settings is measured in short jobs, forwards and backwards,
-then the three fastest in jobs of full length: the fastest is "best". Each round then runs the
-whole job from SCR's defaults, from poor settings and from the best, alone and tuned; forwards and backwards
-in turn, so that drift cancels. Intervals (95 %) are of pairs over rounds. The grid keeps the redundancy floor
+then the three fastest in jobs of full length: the fastest is "best". Each round then runs the whole job from
+SCR's defaults, from poor settings and from the best, alone and tuned; forwards and backwards in turn, so that
+drift cancels. Intervals (95 %) are of pairs over rounds. The grid keeps the redundancy floor
 that `scrtune run` is told, and gives up no checkpoint: the tuner's own guard rails. With --levers only single
 departures from two settings are measured.
 """
@@ -177,7 +177,7 @@ def arguments() -> argparse.Namespace:
         help="SCR's examples: its test_api becomes a workload (libscr)",
     )
     parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
-    parser.add_argument("--quick", action="store_true", help="two small workloads, one round: eight minutes")
+    parser.add_argument("--quick", action="store_true", help="two small workloads, one round: seven minutes")
     parser.add_argument("--levers", action="store_true", help="measure single departures and nothing else")
     parser.add_argument("--verbose", action="store_true", help="show what scrtune says")
     parser.add_argument("--json", action="store_true", help="print all seconds as JSON instead of tables")

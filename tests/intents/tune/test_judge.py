@@ -74,7 +74,7 @@ def test_what_is_believed_against_all_that_was_seen_is_looked_at_once_more(
 
 
 @pytest.mark.parametrize(("cost_s", "kept"), [(0.9, None), (1.2, False)])
-def test_your_own_settings_are_given_up_after_a_checkpoint_as_cheap_as_what_won_only_when_it_is_repeated(
+def test_your_own_settings_are_looked_at_once_more_after_a_checkpoint_as_cheap_as_what_won(
     cost_s: float, kept: bool | None
 ) -> None:
     """What won is believed to cost 1 s, they 1.5."""
@@ -88,7 +88,7 @@ def test_your_own_settings_are_given_up_after_a_checkpoint_as_cheap_as_what_won_
 def test_the_first_checkpoint_past_the_cache_is_repeated_where_that_loses_next_to_nothing(
     looks: int, left_s: float, kept: bool | None
 ) -> None:
-    """0.3 s are expected; a trial's own settings are in the cache."""
+    """It is expected to lose 0.3 s; what won is in the cache."""
     found = view(1.3, other=PAST_THE_CACHE)
     belief = Belief([ASYNC, PAST_THE_CACHE], SHAPE, kept=2)
     belief.totals = found.belief.totals
