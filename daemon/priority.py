@@ -8,11 +8,8 @@ without privileges; within 100 ms there is one change a node, for all who have n
 
 import errno
 import os
-import time
 from pathlib import Path
 
-AFTER_S = 5.0
-"""A job that ends sooner is not kept from what it asks of us."""
 NICE = 10
 """A tenth of a core that one rank keeps busy: a decision, 5 to 20 ms of it, takes 50 to 200 ms there."""
 LEAST_INTERVAL_S = 0.5
@@ -20,19 +17,18 @@ LEAST_INTERVAL_S = 0.5
 
 
 class CoreShare:
-    """This process's share of busy cores: as any other's at first, from :data:`AFTER_S` on a tenth."""
+    """This process's share of busy cores: a tenth, unless checkpoints are close together."""
 
-    def __init__(self, after_s: float = AFTER_S) -> None:
-        self._from_s = time.monotonic() + after_s
+    def __init__(self) -> None:
         self._nice = 0
 
     def tick(self, interval_s: float = 0.0) -> None:
-        """Give way to the application once it is time, and only while checkpoints are far enough apart.
+        """Give way to the application while checkpoints are far enough apart.
 
         `interval_s` is 0 where that is not known.
         """
         is_close = 0 < interval_s < LEAST_INTERVAL_S
-        nice = NICE if time.monotonic() >= self._from_s and not is_close else 0
+        nice = 0 if is_close else NICE
         if nice != self._nice and _set_nice(os.getpid(), nice):
             self._nice = nice
 

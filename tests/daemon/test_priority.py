@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.daemon.launch.processes import Child, spawn
-from scrtune.daemon.priority import AFTER_S, LEAST_INTERVAL_S, NICE, CoreShare, take_cores
+from scrtune.daemon.priority import LEAST_INTERVAL_S, NICE, CoreShare, take_cores
 
 from ..conftest import until
 
@@ -30,11 +30,11 @@ def nice_of(pid: int) -> int:
 
 @pytest.fixture
 def children(tmp_path: Path) -> Iterator[list[Child]]:
-    """Sessions of their own: one too young to give way, two with close checkpoints, one of them later."""
+    """Sessions of their own: one that knows of no checkpoints, one with close ones, one with far ones, one with both."""
 
-    def start(number: int, after_s: float, *intervals_s: float) -> Child:
+    def start(number: int, *intervals_s: float) -> Child:
         def main() -> int:
-            share = CoreShare(after_s)
+            share = CoreShare()
             for interval_s in intervals_s:
                 for _ in range(_TICKS):
                     share.tick(interval_s)
@@ -46,10 +46,10 @@ def children(tmp_path: Path) -> Iterator[list[Child]]:
 
     far_s, close_s = LEAST_INTERVAL_S, LEAST_INTERVAL_S / 2
     found = [
-        start(0, AFTER_S, 0.0),
-        start(1, 0.0, close_s),
-        start(2, 0.0, far_s),
-        start(3, 0.0, far_s, close_s),
+        start(0, 0.0),
+        start(1, close_s),
+        start(2, far_s),
+        start(3, far_s, close_s),
     ]
     until(lambda: len(list(tmp_path.glob("ticked*"))) == len(found), "all have ticked")
     yield found
@@ -58,8 +58,8 @@ def children(tmp_path: Path) -> Iterator[list[Child]]:
         child.end()
 
 
-def test_a_session_gives_way_when_it_is_time(children: list[Child]) -> None:
-    assert [nice_of(child.pid) for child in children] == [0, 0, NICE, 0]
+def test_a_session_gives_way_unless_checkpoints_are_close(children: list[Child]) -> None:
+    assert [nice_of(child.pid) for child in children] == [NICE, 0, NICE, 0]
 
 
 def test_it_has_its_full_share_again_when_somebody_waits_for_it(children: list[Child]) -> None:
@@ -69,7 +69,7 @@ def test_it_has_its_full_share_again_when_somebody_waits_for_it(children: list[C
 
 def test_a_session_that_is_anothers_is_left_alone() -> None:
     """A daemon that a shell started shares its session."""
-    code = "from scrtune.daemon.priority import CoreShare; CoreShare(0.0).tick()"
+    code = "from scrtune.daemon.priority import CoreShare; CoreShare().tick()"
     shell = ["sh", "-c", '"$0" -c "$1" && cat /proc/self/autogroup', sys.executable, code]
     done = subprocess.run(shell, start_new_session=True, check=True, capture_output=True, text=True)
     assert done.stdout.split()[-2:] == ["nice", "0"]
