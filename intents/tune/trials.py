@@ -5,14 +5,12 @@
 
 from collections.abc import Callable
 
-import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
 from ..events import Values
 from ..mutability import RunMutability
-from ..observe.io.shared_files import starts_past_the_cache
 from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.levers import LEVERS, Component
@@ -26,6 +24,7 @@ from .chooser import OWN, View, best, is_replay_due, is_surely_worse, p_better
 from .decisions import Breakdown, Outcome, Verdict, compare
 from .flush_watch import FlushWatch
 from .judge import KEEP_AT_LAST, LastLook, judge
+from .next_launch import for_nothing, why_at_launch, without_launch
 from .tuning_state import Trial, TuningState
 
 USED_UP = "the trial budget is used up"
@@ -37,7 +36,7 @@ _NEARLY_ALL, _OVERDUE = 0.95, 0.05
 _OF_OUTPUTS = {lever.name for lever in LEVERS if Component.OUTPUT in lever.components}
 """Of others a checkpoint without a flush says nothing."""
 
-Look = Callable[[], Situation]
+SituationNow = Callable[[], Situation]
 
 
 class Trials(TuningState):
@@ -154,17 +153,19 @@ class Trials(TuningState):
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
 
-    def add(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool = True) -> Outcome:
-        """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
+    def add(
+        self, cost: CheckpointCost, situation_now: SituationNow, now: float, *, may_try: bool = True
+    ) -> Outcome:
+        """Take in the cost of a checkpoint, and decide by the situation as it is now."""
         for each in self._waits.add(cost):
-            self._learn(each, look, now, may_try=may_try)
+            self._learn(each, situation_now, now, may_try=may_try)
         return self._outcome()
 
-    def _learn(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool) -> None:
+    def _learn(self, cost: CheckpointCost, situation_now: SituationNow, now: float, *, may_try: bool) -> None:
         settings = self.settings_of(cost.generation)
         if settings is None:
             return
-        situation = look()
+        situation = situation_now()
         is_settled = self._trial is None and self._quiet >= _QUIET and self.budget.left_s > 0
         keep = [self._incumbent, self.settings]
         is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
@@ -250,23 +251,12 @@ class Trials(TuningState):
             return
         self.pending = None
         now_is = replace(now_is, settings={**now_is.settings, **self.later})
-        nothing = np.zeros(len(view.belief.candidates))
-        free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
-        changes = [difference(each, self._incumbent) for each in view.belief.candidates]
-        others = {
-            i
-            for i, each in enumerate(changes)
-            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, job)
-        }
         dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
-        found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)
+        others = dropped | without_launch(view, self._incumbent, self.mutability, job)
+        found = best(for_nothing(view), lambda index: self._stopped(view, index, now_is), others)
         if found and found.gain_s > 0:
-            fixed = sorted(filter(self.mutability.is_fixed, changes[found.index]))
-            why = "a re-init does not pay now"
-            if fixed:
-                why = f"{', '.join(fixed)}: only a launch can change it"
             proposal = self._proposal(view, found)
-            why += f"; the next launch begins with it: {proposal.because}"
+            why = f"{why_at_launch(proposal.changes, self.mutability)}: {proposal.because}"
             self._pass_over(Verdict.PENDING, proposal, why, now)
 
     def _why_back(self, view: View) -> str:

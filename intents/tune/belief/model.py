@@ -137,31 +137,31 @@ def predict(columns: Columns, shape: Shape, rates: Rates) -> Parts:
 
 
 def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
-    is_bound = shape.bound * (of.own_cpus == 0)
+    is_bound = _is_bound(of, shape)
     wanted = of.threads * rates["thread_cores"]
     busy = np.where(of.own_cpus > 0, np.minimum(wanted, of.own_cpus / shape.ranks_per_node), wanted)
     place = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
     cache_s = _cached(shape, rates)
-    alone_s = of.cached * _flush(of, is_bound, shape, rates, busy / wanted)
+    alone_s = of.cached * _flush(of, shape, rates, busy / wanted)
     left = np.where(of.nice, _yielding(of.threads, place, shape, rates), busy / wanted)
-    beside_s = of.cached * _flush(of, is_bound, shape, rates, left)
+    beside_s = of.cached * _flush(of, shape, rates, left)
     free_s = meanwhile_s(of, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
     wait_s = of.beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     slower = 1 + rates["beside"] * _overlapped(of, of.beside * beside_s, shape)
-    cores = np.where(is_bound, max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores))
-    lasts_s, longer_s = (np.minimum(each, of.every * shape.between_s) for each in (alone_s, beside_s))
-    slowdown_s = lasts_s * _slowed_share((busy - place + shape.used_cores) / cores, rates)
-    # at nice 19 each thread takes little of its rank's cores, but for as long as its flush then lasts
-    yielding_s = lasts_s * rates["interference"] + longer_s * rates["yielded"] * of.threads / cores
     return Parts(
         write_s=np.where(of.cached, cache_s * slower, _direct(of, shape, rates)),
         encode_s=of.cached * _encode(of, shape, rates) * slower,
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
-        slowdown_s=of.beside * np.where(of.nice, np.minimum(slowdown_s, yielding_s), slowdown_s),
+        slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, shape, rates),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
     )
+
+
+def _is_bound(of: Columns, shape: Shape) -> Array:
+    """Return whether a flush's threads are bound to the cores that the application is bound to."""
+    return np.asarray(shape.bound * (of.own_cpus == 0))
 
 
 def _overlapped(of: Columns, flush_s: Array, shape: Shape) -> Array:
@@ -235,12 +235,12 @@ def _encode(of: Columns, shape: Shape, rates: Rates) -> Array:
     return np.asarray(shape.node_bytes * a_byte_s + of.coded * messages * rates["message_s"])
 
 
-def _flush(of: Columns, is_bound: Array, shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
+def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
     """Return the makespan of a rank's files over its threads, each of which has so much `left` of a core.
 
     A core that is wanted by others slows the thread down, not the prefix directory.
     """
-    share = np.where(is_bound, rates["bound_share"], 1.0)
+    share = np.where(_is_bound(of, shape), rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left
     cap = _share_of_prefix(shape, rates) / shape.ranks_per_node * share
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
@@ -250,6 +250,22 @@ def _flush(of: Columns, is_bound: Array, shape: Shape, rates: Rates, left: Array
     file_s = rates["prefix_file_s"] / np.minimum(of.threads, np.maximum(1.0, rates["metadata_threads"]))
     files_s = shape.files * (file_s + shape.ranks * rates["create_s"])
     return np.asarray(shape.rank_bytes * longest * (1 + misses) + calls_s + files_s)
+
+
+def _slowdown(of: Columns, flush_s: tuple[Array, Array], missing: Array, shape: Shape, rates: Rates) -> Array:
+    """Return the seconds by which the computation takes longer beside a flush of so many seconds.
+
+    That is `flush_s` of threads that have their cores, and of those that yield. `missing` are the cores that
+    the first need beyond those of their rank.
+    """
+    cores = np.where(
+        _is_bound(of, shape), max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores)
+    )
+    alone_s, beside_s = (np.minimum(each, of.every * shape.between_s) for each in flush_s)
+    slowdown_s = alone_s * _slowed_share((missing + shape.used_cores) / cores, rates)
+    # at nice 19 each thread takes little of its rank's cores, but for as long as its flush then lasts
+    yielding_s = alone_s * rates["interference"] + beside_s * rates["yielded"] * of.threads / cores
+    return np.where(of.nice, np.minimum(slowdown_s, yielding_s), slowdown_s)
 
 
 def _slowed_share(missing: Array, rates: Rates) -> Array:
