@@ -71,7 +71,8 @@ class Session:
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
         """Apply what the daemon has decided, then open the dataset."""
         self._core_time = self._timer.end()
-        before = [*self._implicit_steps.output_started(time.time()), *self._happened()]
+        step = self._implicit_steps.output_started(time.time())
+        before = [*self._happened(), *step]  # a flush that has ended is not overdue at the step's end
         if self._tuned:
             self._generation = self._tuned.apply(self._decided())
         self._dataset = self._engine.start_output(name, flags)

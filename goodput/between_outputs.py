@@ -7,6 +7,7 @@ import msgspec
 from .events import OutputCompleted
 
 _REMEMBERED = 12
+_NEARLY_ALL = 0.8
 
 
 class _Gap(NamedTuple):
@@ -32,6 +33,13 @@ class BetweenOutputs(msgspec.Struct):
             self.gaps.append(_Gap(self.ended_s, output.start_s, output.cpu_s, output.run_delay_s))
             del self.gaps[:-_REMEMBERED]
         self.ended_s = output.end_s
+
+    def waited_s(self, start_s: float, end_s: float) -> float | None:
+        """Return how long it waited for a core in the gaps beside these times; None: not all are known."""
+        beside = [each for each in self.gaps if each.end_s > start_s and each.start_s < end_s]
+        known_s = sum(min(each.end_s, end_s) - max(each.start_s, start_s) for each in beside)
+        is_known = bool(beside) and known_s > _NEARLY_ALL * (end_s - start_s)
+        return sum(each.run_delay_s for each in beside) if is_known else None
 
     @property
     def busy_share(self) -> float:

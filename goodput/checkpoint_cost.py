@@ -6,7 +6,7 @@ The expected rework of a failure is added where the interval is chosen, not here
 from collections import deque
 from collections.abc import Collection, Iterable
 from itertools import pairwise
-from math import inf, sqrt
+from math import hypot, inf, isfinite, sqrt
 from operator import itemgetter
 from statistics import fmean, median
 from typing import NamedTuple, TypeVar
@@ -28,8 +28,12 @@ _REFERENCE_STEPS = 256
 _HICCUP = 3.0
 _REFERENCE_INTERVALS = 12
 _FEW_STEPS, _MANY_STEPS, _FEW_INTERVALS = 4, 16, 3
-_WAITING_DOUBT = 0.5
+_UNKNOWN = 0.1
+"""SD by which steps of one interval may be longer than those of another, before three intervals are known."""
+_WAITING_DOUBT, _OF_OTHERS = 0.5, 1.25
 """Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
+_INTERFERENCE, _INTERFERENCE_DOUBT = 0.03, 0.05
+"""Of the time beside a flush: what it takes by memory, and by waits for other ranks, which no core tells."""
 _MEDIAN_DIFFERENCE, _MEAN_DIFFERENCE = 0.954, 1.128
 """Of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2), and 2 / sqrt(pi)."""
 _OF_A_MEDIAN = 1.25
@@ -124,6 +128,10 @@ class CheckpointCosts:
         self._begin()
 
     def _begin(self) -> None:
+        self.amended: list[CheckpointCost] = []
+        """Costs of which the last event has told more: what rank 0 waited for cores beside their flush."""
+        self._judged: list[tuple[CheckpointCost, FlushCompleted]] = []
+        """The flushes that ended since the last output."""
         self.steps = FlushSlowdown()
         self._waiting: dict[int, CheckpointCost] = {}
         self._early: dict[int, _Flushed] = {}
@@ -133,6 +141,7 @@ class CheckpointCosts:
 
     def handle(self, event: GoodputEvent) -> list[CheckpointCost]:
         """Take an event in; return the costs of the checkpoints that it completes, oldest first."""
+        self.amended = []
         match event:
             case StepCompleted():
                 return self.step(event.start_s, event.end_s)
@@ -141,9 +150,11 @@ class CheckpointCosts:
                 self._begin()  # a flush of an earlier run will not be heard of again
                 return made
             case OutputCompleted():
-                self.steps.between.add(event)
+                self.steps.output(event)
                 is_counted = event.checkpoint and event.valid
-                return self.ended() + self._output(event) if is_counted else []
+                made = self.ended() + self._output(event) if is_counted else []
+                self._amend()
+                return made
             case FlushCompleted():
                 return self.ended() + self._flush(event)
             case JobEnded():
@@ -161,12 +172,12 @@ class CheckpointCosts:
         if self._in_step is None:
             return []
         (cost, flush), self._in_step = self._in_step, None
-        return self.steps.flush_completed(flush).completed(cost)
+        return self._completed(self.steps.flush_completed(flush), cost)
 
     def _output(self, output: OutputCompleted) -> list[CheckpointCost]:
         cost, self._previous = _cost_of(output, self._previous or output), output
         if flushed := self._early.pop(output.dataset, None):
-            return flushed.completed(cost)
+            return self._completed(flushed, cost)
         if not output.flush_due:
             return [cost]
         _remember(self._waiting, output.dataset, cost)
@@ -180,9 +191,38 @@ class CheckpointCosts:
             return []
         flushed = self.steps.flush_completed(flush)
         if cost is not None:
-            return flushed.completed(cost)
+            return self._completed(flushed, cost)
         _remember(self._early, flush.dataset, flushed)  # a blocking flush ends before its output does
         return []
+
+    def _completed(self, flushed: _Flushed, cost: CheckpointCost) -> list[CheckpointCost]:
+        made = flushed.completed(cost)
+        self._judged += [(each, flushed.flush) for each in made if flushed.flush.asynchronous]
+        return made
+
+    def _amend(self) -> None:
+        """An output has told what rank 0 waited for cores before it."""
+        for cost, flush in self._judged[-_PENDING:]:
+            if (waited_s := self.steps.between.waited_s(flush.start_s, flush.end_s)) is not None:
+                self.amended.append(_with_waits(cost, flush.flush_s, waited_s))
+        self._judged.clear()
+
+
+def _with_waits(cost: CheckpointCost, beside_s: float, waited_s: float) -> CheckpointCost:
+    """Return `cost` with its slowdown weighed against what `waited_s` say of `beside_s` under a flush.
+
+    Each by its precision: steps may be of another length for many reasons, waits for cores for few.
+    """
+    seconds = _OF_OTHERS * waited_s + _INTERFERENCE * beside_s
+    error_s = hypot(_WAITING_DOUBT * waited_s, _INTERFERENCE_DOUBT * beside_s)
+    variance = cost.slowdown_error_s**2 + cost.reference_error_s**2
+    of_steps = error_s**2 / (error_s**2 + variance) if error_s > 0 and isfinite(variance) else 0.0
+    return msgspec.structs.replace(
+        cost,
+        slowdown_s=seconds + of_steps * (cost.slowdown_s - seconds),
+        slowdown_error_s=cost.slowdown_error_s * sqrt(of_steps),
+        reference_error_s=cost.reference_error_s * sqrt(of_steps),
+    )
 
 
 def _scatter_s(seconds: Collection[float]) -> float:
@@ -240,7 +280,9 @@ class FlushSlowdown:
         self._recent: list[_Stretch] = []
         self._undisturbed: deque[float] = deque(maxlen=_REFERENCE_STEPS)
         self._intervals: deque[_Stretch] = deque(maxlen=_REFERENCE_INTERVALS)
-        """The undisturbed steps between the flushes that began last."""
+        """The undisturbed steps between the last outputs."""
+        self._whole: deque[_Stretch] = deque(maxlen=_REFERENCE_INTERVALS)
+        """All steps between these."""
         self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
         self._running: dict[int, float] = {}
         self.between = BetweenOutputs()
@@ -250,6 +292,8 @@ class FlushSlowdown:
         """Take a step in. While a flush may be running it waits for that flush's verdict."""
         step = _Stretch(start_s, end_s, max(0.0, end_s - start_s))
         self._remember(step)
+        if self._whole:
+            self._whole[-1] = self._whole[-1].joined(step)
         if self._running:
             self._unjudged.append(step)
         else:
@@ -287,11 +331,16 @@ class FlushSlowdown:
         usual_s = sum(each.busy_s for each in steps) / sum(each.steps for each in steps)
         return _Reference(usual_s * (1 - waited), _WAITING_DOUBT * waited * usual_s)
 
+    def output(self, output: OutputCompleted) -> None:
+        """Take an output in, of whatever kind: an interval ends, and another begins."""
+        self.between.add(output)
+        for intervals in (self._intervals, self._whole):
+            if not intervals or intervals[-1].steps:
+                intervals.append(_Stretch(output.end_s, output.end_s, 0.0, 0))
+
     def flush_started(self, dataset: int, start_s: float) -> None:
         """From now on steps may be disturbed by the flush of `dataset`: SCR runs one at a time."""
         self._running = {dataset: start_s}
-        if not self._intervals or self._intervals[-1].steps:
-            self._intervals.append(_Stretch(start_s, start_s, 0.0, 0))
 
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
         """Return `flush` with the seconds that the steps beside it took longer, at most while both ran."""
@@ -315,11 +364,19 @@ class FlushSlowdown:
         if len(steps) < _FEW_STEPS:
             return flush.flush_s, 0.0
         beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
-        error_s = _scatter_s(steps) * sqrt(beside)
+        error_s = max(_scatter_s(steps) * sqrt(beside), beside * self._between_intervals_s(fmean(steps)))
+        return error_s, min(flush.flush_s, beside * reference.error_s) if reference else flush.flush_s
+
+    def _between_intervals_s(self, step_s: float) -> float:
+        """Return the SD by which steps, `step_s` long on the mean, differ from those of other intervals.
+
+        Of those that were beside a flush, too, the median, for what it takes from them changes with settings.
+        """
         means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
         if len(means_s) >= _FEW_INTERVALS:
-            error_s = max(error_s, beside * fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE)
-        return error_s, min(flush.flush_s, beside * reference.error_s) if reference else flush.flush_s
+            return fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE
+        means_s = [each.busy_s / each.steps for each in self._whole if each.steps]
+        return _scatter_s(means_s) if len(means_s) >= _FEW_INTERVALS else _UNKNOWN * step_s
 
     def _is_undisturbed(self, step: _Stretch) -> None:
         self._undisturbed.append(step.busy_s)

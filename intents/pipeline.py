@@ -221,6 +221,8 @@ class Pipeline(JobState):
             self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
         if self.tuner is not None and self._run is not None:
             yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, costs, now)])
+            for cost in self._meter.amended:
+                self.tuner.amend(cost)
 
     def _tune(
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float

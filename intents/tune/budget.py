@@ -28,6 +28,8 @@ class TrialBudget:
         """What one of the usual size is believed to cost, and how much less it may be."""
         self._tuned = self._booked_s = 0.0
         """Tuned checkpoints, of the usual size, and all that is booked besides what they would have cost."""
+        self._doubted_s = 0.0
+        """How much less those of earlier regimes may have saved."""
 
     @property
     def left_s(self) -> float:
@@ -42,7 +44,7 @@ class TrialBudget:
     @property
     def earned_s(self) -> float:
         """Of that what was surely saved: it may be lost to find out."""
-        return self.claimed_s - self._tuned * self._doubt_s
+        return self.claimed_s - self._doubted_s - self._tuned * self._doubt_s
 
     def believe(self, own_s: float, doubt_s: float, regime: int = 0) -> None:
         """Take in what a checkpoint costs under the user's own settings, or `doubt_s` less.
@@ -53,6 +55,7 @@ class TrialBudget:
             self._is_open = True
             self._first_s = self.overdraft_s = FIRST_CREDIT * own_s
         if regime != self._regime:
+            self._doubted_s += self._tuned * self._doubt_s
             self._booked_s, self._tuned, self._regime = self.claimed_s, 0.0, regime
         self._own_s, self._doubt_s = own_s, doubt_s
 

@@ -161,6 +161,11 @@ class Trials(TuningState):
             self._learn(each, situation_now, now, may_try=may_try)
         return self._outcome()
 
+    def amend(self, cost: CheckpointCost) -> None:
+        """Take in what is known by now of the slowdown of a checkpoint that was added before."""
+        self._waits.amend(cost)
+        self.learner.amend(cost)
+
     def _learn(self, cost: CheckpointCost, situation_now: SituationNow, now: float, *, may_try: bool) -> None:
         settings = self.settings_of(cost.generation)
         if settings is None:

@@ -100,6 +100,10 @@ class Learner:
         self.belief.update(self.observations.all)
         return True
 
+    def amend(self, cost: CheckpointCost) -> None:
+        """Take in what is known by now of the slowdown of a checkpoint: for the next update of the belief."""
+        self.observations.amend(scaled(cost, 1 / self.usual_size.share(cost.bytes)), self.run)
+
     def rebase(self) -> None:
         """The user's own settings or the size are others now: make candidates anew, keep what was seen."""
         self.belief = None

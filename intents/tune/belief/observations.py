@@ -6,6 +6,7 @@ long it waited for it.
 """
 
 from collections import deque
+from typing import TypeVar
 
 import msgspec
 
@@ -25,6 +26,9 @@ _OUTPUTS = 16
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
 _OF_THE_CACHE = {"encode_s", "flush_s"}
+_OF_THE_SLOWDOWN = ("slowdown_s", "slowdown_error_s", "reference_error_s")
+
+Seen = TypeVar("Seen", bound=msgspec.Struct)
 
 Identity = tuple[Value, ...]
 """The values of all levers, in the order of :data:`...rules.levers.NAMES`."""
@@ -43,6 +47,7 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     settings: Identity
+    dataset: int
     time: int
     run: int
     flushed: bool
@@ -62,6 +67,11 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
         if not (self.flushed and self.beside) or self.flush_s <= _NEAR * between_s:
             return 1.0
         return min(_MOST_AMPLIFIED, max(1.0, self.flush_s / max(self.blocking_s, 0.02 * self.flush_s)))
+
+
+def slowed_as(seen: Seen, cost: CheckpointCost) -> Seen:
+    """Return `seen` with the slowdown of `cost`."""
+    return msgspec.structs.replace(seen, **{name: getattr(cost, name) for name in _OF_THE_SLOWDOWN})
 
 
 class WaitAttribution:
@@ -95,6 +105,12 @@ class WaitAttribution:
         self._held = held[-_OUTPUTS:]
         return complete
 
+    def amend(self, cost: CheckpointCost) -> None:
+        """Take in what is known by now of the slowdown of a checkpoint that is held."""
+        for index, each in enumerate(self._held):
+            if each.dataset == cost.dataset:
+                self._held[index] = slowed_as(each, cost)
+
     def _waited_s(self, cost: CheckpointCost) -> float | None:
         """Return how long an output waited for the flush of `cost`; None while none has ended since."""
         is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
@@ -127,6 +143,7 @@ class Observations:
         cached = is_cached(settings)
         seen = ObservedCheckpoint(
             settings=identity(settings),
+            dataset=cost.dataset,
             time=self.count,
             run=run,
             flushed=cost.flushed or not cached,
@@ -142,6 +159,13 @@ class Observations:
 
     def _enter(self, seen: ObservedCheckpoint) -> None:
         self._last.setdefault((seen.settings, seen.flushed), deque(maxlen=_OF_EACH)).append(seen)
+
+    def amend(self, cost: CheckpointCost, run: int) -> None:
+        """Take in what is known by now of the slowdown of a checkpoint."""
+        for seen in self._last.values():
+            for index, each in enumerate(seen):
+                if (each.dataset, each.run) == (cost.dataset, run):
+                    seen[index] = slowed_as(each, cost)
 
     @property
     def all(self) -> list[ObservedCheckpoint]:
