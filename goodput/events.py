@@ -95,6 +95,10 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
         return max(0.0, self.end_s - self.start_s)
 
 
+OF_THE_ENGINE = "engine"
+"""The source of flushes whose end is known at once."""
+
+
 class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only=True):
     """A dataset reached the prefix directory: from any rank's first byte to the last rank's last.
 
@@ -110,7 +114,7 @@ class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only
     bytes: int = 0
     threads: int = 1
     valid: bool = True
-    source: str = "engine"
+    source: str = OF_THE_ENGINE
 
     @property
     def flush_s(self) -> float:

@@ -235,8 +235,8 @@ class Pipeline(JobState):
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if isinstance(event, FlushCompleted):
             tuner.flushed(event)
-        if isinstance(event, StepCompleted) and self.job is not None and self.job.engine == EMBEDDED:
-            yield tuner.step(event, now)  # SCR itself tells only at its next call that a flush has ended
+        if isinstance(event, StepCompleted) and self._knows_flushes(event):
+            yield tuner.step(event, now)
         for cost in costs:
             if cost.generation == tuner.generation:
                 self.observers.add_cost(cost, tuner.settings)
@@ -246,6 +246,14 @@ class Pipeline(JobState):
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
                 if self.on and is_ours(self.job) and (paced := interval(self.situation).proposal):
                     yield tuner.require([(paced, None)], now)
+
+    def _knows_flushes(self, step: StepCompleted) -> bool:
+        """Return whether a flush that had ended at the end of `step` was told before it.
+
+        SCR itself tells only at its next call, and so does the embedded engine of an application that times
+        its own steps.
+        """
+        return self.job is not None and self.job.engine == EMBEDDED and not step.writer
 
     def _effects(
         self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False

@@ -30,6 +30,8 @@ MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS
 
 CACHE = "/local/cache"
 """Of a job whose cache is on a device."""
+OF_ALL = 0.8
+"""What rank 0 waits for cores to what all ranks, which wait for each other, lose by that; it scatters."""
 HIDDEN = 3.0
 """How much faster than a checkpoint a small write to it is, which stays in memory."""
 
@@ -69,6 +71,8 @@ class Probed:
 class Case:
     """A job, what its user gave explicitly, and its noise."""
 
+    scenario: str
+    seed: int
     job: Job
     truth: Truth
     user: Settings
@@ -110,7 +114,7 @@ def case(scenario: str, start: str, seed: int, checkpoints: int) -> Case:
     truth = Truth(job)
     probed = _probe(job, _random(f"probe of {scenario}", seed))
     noise = noises(_random(f"noise of {scenario}", seed), checkpoints)
-    return Case(job, truth, _user(truth, start, rng), noise, probed)
+    return Case(scenario, seed, job, truth, _user(truth, start, rng), noise, probed)
 
 
 def _random(of: str, seed: int) -> random.Random:
@@ -202,6 +206,9 @@ class Run:
         self._seen = {tuple(made.own[name] for name in DEFAULTS)}
         self._step = 0
         self._held_bytes = 0.0
+        self._rng = _random(f"rank 0 of {made.scenario}", made.seed)
+        self._waited_s = 0.0
+        """By rank 0 for cores, since the last output."""
         self._begin()
 
     def checkpoint(self, noise: Noise) -> Checkpoint:
@@ -240,7 +247,9 @@ class Run:
             flush_due=made.flush_due,
             apply_s=made.apply_s,
             shared_files=False,
+            **_known(OutputCompleted, cpu_s=job.interval_s * min(1.0, job.busy), run_delay_s=self._waited_s),
         )
+        self._waited_s = made.stolen_s * OF_ALL * exp(self._rng.gauss(0, 0.35))
         self.tuner.handle(output, made.end_s)
         if self.machine.held_bytes != self._held_bytes:
             self._held_bytes = self.machine.held_bytes

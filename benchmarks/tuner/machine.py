@@ -69,7 +69,7 @@ class Truth:
 
 @dataclass
 class Flush:
-    """One flush: beside the computation, of which it takes `share`, or blocking it.
+    """One flush: beside the computation, of which it takes `share`, cores as far as `stolen`, or blocking it.
 
     While the ranks wait for it, it is faster by the factor `haste`.
     """
@@ -81,6 +81,7 @@ class Flush:
     share: float = 0.0
     haste: float = 1.0
     asynchronous: bool = False
+    stolen: float = 0.0
 
 
 @dataclass
@@ -101,6 +102,8 @@ class Checkpoint:
     """Flushes that ended before this output did."""
     steps: list[tuple[float, float, list[Flush]]] = field(default_factory=list)
     """Begin, end, and the flushes that ended meanwhile."""
+    stolen_s: float = 0.0
+    """What these took longer because ranks waited for cores."""
 
 
 class Machine:
@@ -196,7 +199,14 @@ class Machine:
         if known.asynchronous:
             begin_s = max(begin_s, self._under_way[-1].end_s) if self._under_way else begin_s
             flush = Flush(
-                self._dataset, generation, begin_s, begin_s + took_s, known.share, known.haste, True
+                self._dataset,
+                generation,
+                begin_s,
+                begin_s + took_s,
+                known.share,
+                known.haste,
+                True,
+                known.stolen,
             )
             self._under_way.append(flush)
             return
@@ -216,8 +226,11 @@ class Machine:
 
     def _compute(self, noise: Noise, made: Checkpoint) -> None:
         for factor in noise.steps:
-            begin_s = self.now
-            self.now = compute(begin_s, self._job.interval_s / STEPS * factor, self._under_way)
+            begin_s, work_s = self.now, self._job.interval_s / STEPS * factor
+            beside = self._under_way[0] if self._under_way else None
+            self.now = compute(begin_s, work_s, self._under_way)
+            if beside is not None and beside.share:
+                made.stolen_s += (self.now - begin_s - work_s) * beside.stolen / beside.share
             made.steps.append((begin_s, self.now, self._finished()))
 
 

@@ -151,6 +151,8 @@ class Parts:
     flush_s: float = 0.0
     share: float = 0.0
     """Of the computation beside an asynchronous flush that is lost."""
+    stolen: float = 0.0
+    """The part of that in which ranks wait for a core; the rest is lost in memory."""
     haste: float = 1.0
     """How much faster that flush is while the ranks wait for it: they sleep (scr_flush_async.c, AXL_Wait)."""
     cached: bool = False
@@ -177,12 +179,13 @@ def parts(job: Job, settings: Settings) -> Parts:
         str(settings["SCRTUNE_FLUSH_CPUS"]),
         int(settings["SCR_FILE_BUF_SIZE"]),
     )
-    flush_s, share = _flush(*copy, int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None)
+    flush_s, share, stolen = _flush(*copy, int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None)
     return Parts(
         write_s=_to_cache(job),
         encode_s=encode_s(job, settings),
         flush_s=flush_s,
         share=share if asynchronous else 0.0,
+        stolen=stolen if asynchronous else 0.0,
         haste=flush_s / _flush(*copy, 0)[0] if asynchronous else 1.0,
         cached=True,
         asynchronous=asynchronous,
@@ -226,8 +229,8 @@ def encode_s(job: Job, settings: Settings) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> tuple[float, float]:
-    """Seconds of a flush, and the share of the computation beside it that it takes.
+def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> tuple[float, float, float]:
+    """Seconds of a flush, the share of the computation beside it that it takes, and that of stolen cores.
 
     `nice` is the nice value of threads beside the computation, None for a flush that blocks.
     """
@@ -253,7 +256,7 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
         lost *= _flush(job, wanted, where, buffer, 0)[0] / flush_s
         lost = min(lost, LEFT_OVER * threads / job.busy)
     crowd = job.crowd * min(1.0, job.node_bytes / flush_s / job.prefix_node)
-    return flush_s, min(0.9, lost + crowd)
+    return flush_s, min(0.9, lost + crowd), min(0.9, lost)
 
 
 def _placed(

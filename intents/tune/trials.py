@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
+from ...goodput.events import OF_THE_ENGINE, FlushCompleted, OutputCompleted, StepCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import describe, users_change
@@ -130,6 +130,8 @@ class Trials(TuningState):
         """Take in that a flush ended, although what it cost may not be known yet."""
         if flush.valid:
             self._last_flushed = max(self._last_flushed, flush.dataset)
+        if flush.asynchronous and flush.source != OF_THE_ENGINE:
+            self._newest = max(self._newest, flush.dataset + 1)  # SCR notices it in a call of the next output
         if self._trial is not None:
             self._trial.flushes.flushed(flush)
 

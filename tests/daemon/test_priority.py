@@ -30,7 +30,7 @@ def nice_of(pid: int) -> int:
 
 @pytest.fixture
 def children(tmp_path: Path) -> Iterator[list[Child]]:
-    """Sessions of their own: one that knows of no checkpoints, one with close ones, one with far ones, one with both."""
+    """Sessions of their own that know of no checkpoints, of close ones, of far ones, and of both."""
 
     def start(number: int, *intervals_s: float) -> Child:
         def main() -> int:

@@ -35,3 +35,12 @@ def test_what_nobody_tells_is_not_known() -> None:
 def test_the_last_ones_count() -> None:
     many = told(*[(4.0, 1.0, 0.0)] * 20, *[(4.0, 3.0, 1.0)] * 12)
     assert (many.busy_share, len(many.gaps)) == (1.0, 12)
+
+
+def test_waits_beside_a_stretch_of_time_are_known_once_all_its_gaps_are() -> None:
+    """Gaps from 1 to 5, 6 to 10 and 11 to 15 s."""
+    between = told((4.0, 2.0, 1.0), (4.0, 1.0, 0.5), (4.0, 1.0, 0.25))
+    assert between.waited_s(1.0, 3.0) == 1.0
+    assert between.waited_s(2.0, 9.0) == 1.5
+    assert between.waited_s(7.0, 30.0) is None
+    assert between.waited_s(30.0, 31.0) is None

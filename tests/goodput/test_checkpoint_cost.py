@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from math import hypot
 from statistics import fmean
 
 import pytest
@@ -95,6 +96,7 @@ def test_where_intervals_differ_and_steps_of_one_are_alike_a_slowdown_is_a_wide_
     far = []
     for dataset in range(60):
         begun, step_s = now, rng.choice((0.5, 1.5))
+        times.output(output(dataset, now, now))
         times.flush_started(dataset, now)
         for _ in range(10):
             times.add(now, now + step_s)
@@ -110,6 +112,7 @@ def test_where_every_step_is_beside_a_flush_only_their_differences_are_known() -
     for dataset, step_s in enumerate((2.0, 1.0, 1.01, 1.0, 1.51, 1.5, 1.51)):
         begun = now
         if dataset:
+            times.output(output(dataset, now, now))
             times.flush_started(dataset, now)
         times.add(now, now + step_s)
         now += step_s
@@ -118,6 +121,57 @@ def test_where_every_step_is_beside_a_flush_only_their_differences_are_known() -
             assert found.slowdown_s == pytest.approx(step_s - 2.0)
     assert found.reference_error_s == pytest.approx(1.51)
     assert found.error_s < 0.05
+
+
+def test_before_three_intervals_are_known_those_to_come_may_be_others() -> None:
+    """Two of ten equal steps each, and a flush beside three steps of the second: 10 % of four steps."""
+    times, now = FlushSlowdown(), 0.0
+    for dataset in range(2):
+        times.output(output(dataset, now, now))
+        if dataset:
+            times.flush_started(dataset, now)
+        for _ in range(10):
+            times.add(now, now + 1.0)
+            now += 1.0
+    found = times.flush_completed(flush(1, 10.0, 13.0))
+    assert (found.slowdown_s, found.error_s) == (0.0, pytest.approx(0.4))
+
+
+def phases(count: int, *, run_delay_s: float, scatter: float) -> CheckpointCosts:
+    """Intervals of two steps of a length that changes, a flush beside the first one, and told waits."""
+    meter, rng, now = CheckpointCosts(), random.Random(5), 0.0
+    for number in range(1, count + 1):
+        told = {"cpu_s": 1.0, "run_delay_s": run_delay_s}
+        meter.handle(output(number, now, now + 1, due=True, **told))
+        step_s = 10.0 * rng.uniform(1 - scatter, 1 + scatter)
+        meter.handle(step(now + 1, step_s + run_delay_s))
+        meter.handle(flush(number, now + 1, now + 1 + step_s))
+        meter.handle(step(now + 1 + step_s + run_delay_s, step_s))
+        now += 1 + 2 * step_s + run_delay_s
+    meter.handle(output(count + 1, now, now + 1, **told))
+    return meter
+
+
+def test_where_steps_differ_the_waits_for_cores_tell_what_a_flush_takes() -> None:
+    """None here: what is left is what memory and other ranks may take, 3 % give or take 5."""
+    (amended,) = phases(12, run_delay_s=0.0, scatter=0.4).amended
+    assert amended.slowdown_s == pytest.approx(0.03 * amended.flush_s, abs=0.05 * amended.flush_s)
+    assert hypot(amended.slowdown_error_s, amended.reference_error_s) < 0.05 * amended.flush_s
+    (amended,) = phases(12, run_delay_s=4.0, scatter=0.4).amended
+    assert amended.slowdown_s == pytest.approx(5.0, abs=2.5), "others wait, too"
+
+
+def test_where_steps_are_alike_they_tell_it() -> None:
+    (amended,) = phases(12, run_delay_s=2.0, scatter=1e-4).amended
+    assert amended.slowdown_s == pytest.approx(2.0, abs=0.02)
+
+
+def test_without_told_waits_nothing_more_is_known() -> None:
+    made = CheckpointCosts()
+    for number in (1, 2):
+        made.handle(output(number, 10 * number, 10 * number + 1, due=True))
+        made.handle(flush(number, 10 * number + 1, 10 * number + 2))
+    assert not made.amended
 
 
 def test_steps_beside_a_flush_take_bounded_memory() -> None:

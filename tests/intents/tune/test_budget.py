@@ -141,6 +141,13 @@ class TestLedger:
         budget.charge(7.0, 1.0, is_tuned=True)
         assert budget.claimed_s == pytest.approx(0.03 + 0.5 + 0.12 + 1.0)
 
+    def test_what_was_in_doubt_stays_so_when_the_machine_changes(self) -> None:
+        budget = opened(2.0, doubt_s=0.75)
+        budget.charge(1.0, 1.0, is_tuned=True)
+        assert budget.earned_s == pytest.approx(0.03 + 0.25)
+        budget.believe(2.0, 0.0, regime=1)
+        assert budget.earned_s == pytest.approx(0.03 + 0.25)
+
     def test_earned_is_what_came_after_the_first_credit_and_was_surely_saved(self) -> None:
         budget = opened(2.0, doubt_s=0.5)
         budget.charge(2.0, 1.0, is_tuned=False)

@@ -72,8 +72,9 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
             now=0.0,
         )
 
-    def flushed(tuner: Tuner, dataset: int) -> None:
-        tuner.flushed(FlushCompleted(dataset=dataset, start_s=0.0, end_s=1.0))
+    def flushed(tuner: Tuner, dataset: int, source: str = "engine") -> None:
+        done = FlushCompleted(dataset=dataset, start_s=0.0, end_s=1.0, asynchronous=True, source=source)
+        tuner.flushed(done)
 
     tuner = Tuner({**DEFAULTS, **CACHED, "SCR_FLUSH": 2})
     output(tuner, 1)
@@ -84,6 +85,11 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
     output(tuner, 3)
     flushed(tuner, 2)
     assert not tuner.is_flushed
+    output(tuner, 4)
+    flushed(tuner, 4, source="scr")
+    assert not tuner.is_flushed, (
+        "SCR notices it when it begins the next one, which is no longer to be changed"
+    )
     past = Tuner(DEFAULTS)
     output(past, 1)
     assert past.is_flushed

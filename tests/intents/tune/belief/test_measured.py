@@ -10,6 +10,7 @@ from scrtune.intents.tune.belief.shape import Array
 def observed(time: int, flush_s: float) -> ObservedCheckpoint:
     return ObservedCheckpoint(
         settings=(),
+        dataset=time,
         time=time,
         run=0,
         flushed=flush_s > 0,

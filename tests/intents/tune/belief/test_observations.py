@@ -159,3 +159,21 @@ def test_past_the_cache_nothing_is_flushed_though_scr_tells_of_a_flush() -> None
     cached, past = observations.all
     assert (cached.encode_s, cached.flush_s) == (0.001, 0.005)
     assert (past.encode_s, past.flush_s, past.write_s, past.flushed) == (0.0, 0.0, 1.0, True)
+
+
+def test_a_slowdown_may_be_known_better_later() -> None:
+    observations = Observations()
+    for run in (1, 2):
+        observations.add(cost(7, slowdown_s=9.0, slowdown_error_s=9.0), DEFAULTS, run)
+    observations.amend(cost(7, slowdown_s=1.0, slowdown_error_s=0.5, reference_error_s=0.25), 2)
+    assert [each.slowdown_s for each in observations.all] == [9.0, 1.0], "datasets are numbered anew"
+    assert (observations.all[1].slowdown_error_s, observations.all[1].reference_error_s) == (0.5, 0.25)
+
+
+def test_so_it_may_be_of_a_checkpoint_of_which_a_wait_is_not_known_yet() -> None:
+    outputs = Outputs().one(flush_s=13.0)
+    outputs._until(1e9)
+    outputs._waits.amend(cost(1, slowdown_s=1.0))
+    outputs.one(wait_s=3.0)
+    outputs.one()
+    assert {each.dataset: each.slowdown_s for each in outputs.complete}[1] == 1.0
