@@ -1,11 +1,13 @@
 """An application in four lines of main loop, for test_session.py. Prints what each rank ran under.
 
-Before output N the file $DECISIONS/N becomes the job's decision.
+Before output N the file $DECISIONS/N becomes the job's decision. With $COMPUTE_S it computes for so long before
+each output, and neither times its steps nor asks SCR_Need_checkpoint.
 """
 
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 from mpi4py import MPI
@@ -37,9 +39,12 @@ def main() -> None:
     engine = Watched(comm)
     with Session(comm, engine) as session:
         for number in range(int(sys.argv[1])):
-            with session.step(number):
-                pass
-            session.need_checkpoint()
+            if compute_s := os.environ.get("COMPUTE_S"):
+                time.sleep(float(compute_s))
+            else:
+                with session.step(number):
+                    pass
+                session.need_checkpoint()
             decision = Path(os.environ.get("DECISIONS", "none"), str(number + 1))
             if comm.rank == 0 and decision.exists():
                 decision.rename(JobPaths.of().decision)

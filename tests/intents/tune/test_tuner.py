@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as replaced
 
-from scrtune.goodput.events import FlushCompleted, OutputCompleted
-from scrtune.intents.events import KnowledgeRecalled
+from scrtune.goodput.events import FlushCompleted, OutputCompleted, StepCompleted
+from scrtune.intents.effects import Effect
+from scrtune.intents.events import Event, KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.levers import LEVERS, Component
 from scrtune.intents.settings import DEFAULTS
@@ -310,6 +311,23 @@ def test_a_trial_whose_flush_is_overdue_ends_before_it_begins_another_one() -> N
     assert [wait_s > 0 for wait_s in waits_s] == [False, False, False, True, False, False, False, False]
     reverted = next(each for each in pipeline.decisions if each.verdict is Verdict.REVERTED)
     assert "overdue" in reverted.because
+
+
+def test_no_flush_is_overdue_at_the_end_of_a_step_that_the_application_times_itself() -> None:
+    """Only the next call on all ranks tells whether it has ended."""
+
+    class Timed(Pipeline):
+        def handle(self, event: Event, now: float) -> list[Effect]:
+            if isinstance(event, StepCompleted):
+                event = replaced(event, writer="rank0")
+            return super().handle(event, now)
+
+    made = case("io-bound", "defaults", 700_026, 8)
+    run = Run(made, pipeline := Timed())
+    for noise in made.noise:
+        run.checkpoint(noise)
+    assert Verdict.TRIAL in [each.verdict for each in pipeline.decisions]
+    assert not any("overdue" in each.because for each in pipeline.decisions)
 
 
 def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> None:
