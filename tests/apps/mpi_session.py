@@ -1,7 +1,7 @@
 """An application in four lines of main loop, for test_session.py. Prints what each rank ran under.
 
-Before output N the file $DECISIONS/N becomes the job's decision. With $COMPUTE_S it computes so long before each
-output, and neither times its steps nor asks SCR_Need_checkpoint.
+Before output N the file $DECISIONS/N becomes the job's decision. With $COMPUTE_S it computes so long before
+an output, and neither times its steps nor asks SCR_Need_checkpoint.
 """
 
 import json
