@@ -7,7 +7,6 @@ import msgspec
 from .events import OutputCompleted
 
 _REMEMBERED = 12
-_NEARLY_ALL = 0.8
 
 
 class _Gap(NamedTuple):
@@ -17,6 +16,13 @@ class _Gap(NamedTuple):
     end_s: float
     cpu_s: float
     run_delay_s: float
+
+
+class Waits(NamedTuple):
+    """For how long outputs were apart beside something, and rank 0 waited for a core in that time."""
+
+    beside_s: float
+    waited_s: float
 
 
 class BetweenOutputs(msgspec.Struct):
@@ -34,12 +40,13 @@ class BetweenOutputs(msgspec.Struct):
             del self.gaps[:-_REMEMBERED]
         self.ended_s = output.end_s
 
-    def waited_s(self, start_s: float, end_s: float) -> float | None:
-        """Return how long it waited for a core in the gaps beside these times; None: not all are known."""
+    def waits(self, start_s: float, end_s: float) -> Waits | None:
+        """Return the waits beside what was under way from `start_s` to `end_s`; None: not all are told yet."""
         beside = [each for each in self.gaps if each.end_s > start_s and each.start_s < end_s]
-        known_s = sum(min(each.end_s, end_s) - max(each.start_s, start_s) for each in beside)
-        is_known = bool(beside) and known_s > _NEARLY_ALL * (end_s - start_s)
-        return sum(each.run_delay_s for each in beside) if is_known else None
+        if not beside or self.ended_s is None or end_s > self.ended_s:
+            return None
+        computed_s = sum(min(each.end_s, end_s) - max(each.start_s, start_s) for each in beside)
+        return Waits(computed_s, sum(each.run_delay_s for each in beside))
 
     @property
     def busy_share(self) -> float:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from .between_outputs import BetweenOutputs
+from .between_outputs import BetweenOutputs, Waits
 from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
 from .job_events import JobEvents, united
 from .ledger.launches import run_starts
@@ -203,18 +203,18 @@ class CheckpointCosts:
     def _amend(self) -> None:
         """An output has told what rank 0 waited for cores before it."""
         for cost, flush in self._judged[-_PENDING:]:
-            if (waited_s := self.steps.between.waited_s(flush.start_s, flush.end_s)) is not None:
-                self.amended.append(_with_waits(cost, flush.flush_s, waited_s))
+            if (waits := self.steps.between.waits(flush.start_s, flush.end_s)) is not None:
+                self.amended.append(_with_waits(cost, waits))
         self._judged.clear()
 
 
-def _with_waits(cost: CheckpointCost, beside_s: float, waited_s: float) -> CheckpointCost:
-    """Return `cost` with its slowdown weighed against what `waited_s` say of `beside_s` under a flush.
+def _with_waits(cost: CheckpointCost, waits: Waits) -> CheckpointCost:
+    """Return `cost` with its slowdown weighed against what `waits` beside its flush say, by their precision.
 
-    Each by its precision: steps may be of another length for many reasons, waits for cores for few.
+    Steps may be of another length for many reasons, waits for cores for few.
     """
-    seconds = _OF_OTHERS * waited_s + _INTERFERENCE * beside_s
-    error_s = hypot(_WAITING_DOUBT * waited_s, _INTERFERENCE_DOUBT * beside_s)
+    seconds = _OF_OTHERS * waits.waited_s + _INTERFERENCE * waits.beside_s
+    error_s = hypot(_WAITING_DOUBT * waits.waited_s, _INTERFERENCE_DOUBT * waits.beside_s)
     variance = cost.slowdown_error_s**2 + cost.reference_error_s**2
     of_steps = error_s**2 / (error_s**2 + variance) if error_s > 0 and isfinite(variance) else 0.0
     return msgspec.structs.replace(

@@ -37,10 +37,12 @@ def test_the_last_ones_count() -> None:
     assert (many.busy_share, len(many.gaps)) == (1.0, 12)
 
 
-def test_waits_beside_a_stretch_of_time_are_known_once_all_its_gaps_are() -> None:
+def test_waits_beside_a_stretch_of_time_are_known_once_the_output_after_it_has_told() -> None:
     """Gaps from 1 to 5, 6 to 10 and 11 to 15 s."""
     between = told((4.0, 2.0, 1.0), (4.0, 1.0, 0.5), (4.0, 1.0, 0.25))
-    assert between.waited_s(1.0, 3.0) == 1.0
-    assert between.waited_s(2.0, 9.0) == 1.5
-    assert between.waited_s(7.0, 30.0) is None
-    assert between.waited_s(30.0, 31.0) is None
+    assert between.waits(1.0, 3.0) == (2.0, 1.0)
+    assert between.waits(2.0, 9.0) == (6.0, 1.5)
+    assert between.waits(12.0, 16.0) == (3.0, 0.25), "the last output waited for its end"
+    assert between.waits(7.0, 30.0) is None
+    assert between.waits(30.0, 31.0) is None
+    assert told((4.0, 0.0, 0.0)).waits(1.0, 3.0) is None, "what nobody tells is not known"
