@@ -41,7 +41,7 @@ class BetweenOutputs(msgspec.Struct):
         self.ended_s = output.end_s
 
     def waits(self, start_s: float, end_s: float) -> Waits | None:
-        """Return the waits beside what was under way from `start_s` to `end_s`; None: not all are told yet."""
+        """Return the waits beside what was under way between these times; None: not all are told yet."""
         beside = [each for each in self.gaps if each.end_s > start_s and each.start_s < end_s]
         if not beside or self.ended_s is None or end_s > self.ended_s:
             return None
