@@ -41,8 +41,9 @@ def _of_this_thread() -> CoreTime | None:
     except OSError:
         return None
     try:
-        _, waited_ns, _ = os.read(file, 128).split()  # the first is as old as the last tick of the kernel's
-        return CoreTime(time.thread_time(), int(waited_ns) / 1e9)
+        # the first is as old as the last tick of the kernel's; 0 where it does not count (sched_info_on)
+        ran_ns, waited_ns, _ = map(int, os.read(file, 128).split())
+        return CoreTime(time.thread_time(), waited_ns / 1e9) if ran_ns else None
     except (OSError, ValueError):
         return None
     finally:

@@ -15,7 +15,7 @@ static struct {
 static bool look(core_time *now)
 {
     char text[128];
-    unsigned long long waited_ns;
+    unsigned long long ran_ns, waited_ns;
     const int file = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         return false;
@@ -23,8 +23,8 @@ static bool look(core_time *now)
     const ssize_t length = read(file, text, sizeof text - 1);
     close(file);
     text[length > 0 ? length : 0] = '\0';
-    /* what it says of the time that the thread ran is as old as the kernel's last tick */
-    if (sscanf(text, "%*u %llu", &waited_ns) != 1) {
+    /* the first is as old as the kernel's last tick; 0 where it does not count (sched_info_on) */
+    if (sscanf(text, "%llu %llu", &ran_ns, &waited_ns) != 2 || ran_ns == 0) {
         return false;
     }
     *now = (core_time){.cpu_s = thread_s(), .run_delay_s = (double)waited_ns * 1e-9};

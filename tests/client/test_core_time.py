@@ -84,3 +84,12 @@ def test_without_schedstat_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> 
     assert timer.end() == CoreTime()
     timer.begin()
     assert timer.end() == CoreTime()
+
+
+def test_where_linux_does_not_count_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel with delay accounting, which is off: all three are 0, which would say that nobody ever waits."""
+    monkeypatch.setattr("scrtune.client.core_time.os.read", lambda *_: b"0 0 0\n")
+    timer = CoreTimer()
+    timer.begin()
+    spin_s(0.01)
+    assert timer.end() == CoreTime()
