@@ -87,7 +87,7 @@ def test_without_schedstat_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_where_linux_does_not_count_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel with delay accounting, which is off: all three are 0, which would say that nobody ever waits."""
+    """A kernel with delay accounting that is off says 0, as if nobody ever waited."""
     monkeypatch.setattr("scrtune.client.core_time.os.read", lambda *_: b"0 0 0\n")
     timer = CoreTimer()
     timer.begin()
