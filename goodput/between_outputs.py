@@ -19,10 +19,14 @@ class _Gap(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """For how long outputs were apart beside something, and rank 0 waited for a core in that time."""
+    """For how long the application computed beside something, and rank 0 waited for a core meanwhile.
+
+    That is known of a whole gap: give or take `doubt_s` where something else filled a part of it.
+    """
 
     beside_s: float
     waited_s: float
+    doubt_s: float
 
 
 class BetweenOutputs(msgspec.Struct):
@@ -31,22 +35,37 @@ class BetweenOutputs(msgspec.Struct):
     gaps: list[_Gap] = []
     ended_s: float | None = None
     """When the last output did."""
+    told_from_s: float = 0.0
+    """From then on all gaps are told, and remembered."""
 
     def add(self, output: OutputCompleted) -> None:
         """Take an output in, of whatever kind."""
         is_told = output.cpu_s + output.run_delay_s > 0
         if is_told and self.ended_s is not None and output.start_s > self.ended_s:
             self.gaps.append(_Gap(self.ended_s, output.start_s, output.cpu_s, output.run_delay_s))
+            for forgotten in self.gaps[:-_REMEMBERED]:
+                self.told_from_s = forgotten.end_s
             del self.gaps[:-_REMEMBERED]
+        else:
+            self.told_from_s = output.start_s
         self.ended_s = output.end_s
 
     def waits(self, start_s: float, end_s: float) -> Waits | None:
-        """Return the waits beside what was under way between these times; None: not all are told yet."""
-        beside = [each for each in self.gaps if each.end_s > start_s and each.start_s < end_s]
-        if not beside or self.ended_s is None or end_s > self.ended_s:
+        """Return the waits beside what was under way between these times; None where not all are told."""
+        if start_s < self.told_from_s or not self.is_told(end_s):
             return None
-        computed_s = sum(min(each.end_s, end_s) - max(each.start_s, start_s) for each in beside)
-        return Waits(computed_s, sum(each.run_delay_s for each in beside))
+        beside = [(each, min(each.end_s, end_s) - max(each.start_s, start_s)) for each in self.gaps]
+        most = least = beside_s = 0.0
+        for gap, overlap_s in beside:
+            if overlap_s > 0:
+                beside_s += overlap_s
+                most += min(gap.run_delay_s, overlap_s)
+                least += min(1.0, gap.run_delay_s / (gap.end_s - gap.start_s)) * overlap_s
+        return Waits(beside_s, (most + least) / 2, (most - least) / 2) if beside_s > 0 else None
+
+    def is_told(self, end_s: float) -> bool:
+        """Return whether an output has ended since, which told what there was to tell."""
+        return self.ended_s is not None and end_s <= self.ended_s
 
     @property
     def busy_share(self) -> float:

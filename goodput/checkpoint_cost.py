@@ -6,7 +6,7 @@ The expected rework of a failure is added where the interval is chosen, not here
 from collections import deque
 from collections.abc import Collection, Iterable
 from itertools import pairwise
-from math import hypot, inf, isfinite, sqrt
+from math import hypot, inf, sqrt
 from operator import itemgetter
 from statistics import fmean, median
 from typing import NamedTuple, TypeVar
@@ -28,7 +28,7 @@ _REFERENCE_STEPS = 256
 _HICCUP = 3.0
 _REFERENCE_INTERVALS = 12
 _FEW_STEPS, _MANY_STEPS, _FEW_INTERVALS = 4, 16, 3
-_UNKNOWN = 0.1
+_UNKNOWN_SHARE = 0.1
 """SD by which steps of one interval may be longer than those of another, before three intervals are known."""
 _WAITING_DOUBT, _OF_OTHERS = 0.5, 1.25
 """Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
@@ -129,7 +129,10 @@ class CheckpointCosts:
 
     def _begin(self) -> None:
         self.amended: list[CheckpointCost] = []
-        """Costs of which the last event has told more: what rank 0 waited for cores beside their flush."""
+        """Costs of which the last event has told more: what rank 0 waited for cores beside their flush.
+
+        What is believed follows them; accounts of the job's time keep the first estimate.
+        """
         self._judged: list[tuple[CheckpointCost, FlushCompleted]] = []
         """The flushes that ended since the last output."""
         self.steps = FlushSlowdown()
@@ -150,9 +153,10 @@ class CheckpointCosts:
                 self._begin()  # a flush of an earlier run will not be heard of again
                 return made
             case OutputCompleted():
-                self.steps.output(event)
                 is_counted = event.checkpoint and event.valid
-                made = self.ended() + self._output(event) if is_counted else []
+                made = self.ended() if is_counted else []
+                self.steps.output(event)
+                made += self._output(event) if is_counted else []
                 self._amend()
                 return made
             case FlushCompleted():
@@ -202,10 +206,12 @@ class CheckpointCosts:
 
     def _amend(self) -> None:
         """An output has told what rank 0 waited for cores before it."""
-        for cost, flush in self._judged[-_PENDING:]:
-            if (waits := self.steps.between.waits(flush.start_s, flush.end_s)) is not None:
+        between = self.steps.between
+        for cost, flush in self._judged:
+            if (waits := between.waits(flush.start_s, flush.end_s)) is not None:
                 self.amended.append(_with_waits(cost, waits))
-        self._judged.clear()
+        later = [each for each in self._judged if not between.is_told(each[1].end_s)]
+        self._judged = later[-_PENDING:]
 
 
 def _with_waits(cost: CheckpointCost, waits: Waits) -> CheckpointCost:
@@ -213,10 +219,10 @@ def _with_waits(cost: CheckpointCost, waits: Waits) -> CheckpointCost:
 
     Steps may be of another length for many reasons, waits for cores for few.
     """
-    seconds = _OF_OTHERS * waits.waited_s + _INTERFERENCE * waits.beside_s
-    error_s = hypot(_WAITING_DOUBT * waits.waited_s, _INTERFERENCE_DOUBT * waits.beside_s)
+    seconds = min(waits.beside_s, _OF_OTHERS * waits.waited_s + _INTERFERENCE * waits.beside_s)
+    error_s = hypot(waits.doubt_s, _WAITING_DOUBT * waits.waited_s, _INTERFERENCE_DOUBT * waits.beside_s)
     variance = cost.slowdown_error_s**2 + cost.reference_error_s**2
-    of_steps = error_s**2 / (error_s**2 + variance) if error_s > 0 and isfinite(variance) else 0.0
+    of_steps = error_s**2 / (error_s**2 + variance)
     return msgspec.structs.replace(
         cost,
         slowdown_s=seconds + of_steps * (cost.slowdown_s - seconds),
@@ -368,15 +374,16 @@ class FlushSlowdown:
         return error_s, min(flush.flush_s, beside * reference.error_s) if reference else flush.flush_s
 
     def _between_intervals_s(self, step_s: float) -> float:
-        """Return the SD by which steps, `step_s` long on the mean, differ from those of other intervals.
+        """Return the SD between intervals of undisturbed steps, which take `step_s` on the mean.
 
-        Of those that were beside a flush, too, the median, for what it takes from them changes with settings.
+        Of fewer than three intervals with any it is that of all steps, by the median, for what a flush takes
+        from them changes with the settings; of fewer than three in all it is a tenth.
         """
         means_s = [each.busy_s / each.steps for each in self._intervals if each.steps]
         if len(means_s) >= _FEW_INTERVALS:
             return fmean(_differences_s(means_s)) / _MEAN_DIFFERENCE
         means_s = [each.busy_s / each.steps for each in self._whole if each.steps]
-        return _scatter_s(means_s) if len(means_s) >= _FEW_INTERVALS else _UNKNOWN * step_s
+        return _scatter_s(means_s) if len(means_s) >= _FEW_INTERVALS else _UNKNOWN_SHARE * step_s
 
     def _is_undisturbed(self, step: _Stretch) -> None:
         self._undisturbed.append(step.busy_s)

@@ -228,7 +228,7 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.is_flushed))
+            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.newest_is_flushed))
             yield tuner.output(event, now)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
@@ -250,8 +250,8 @@ class Pipeline(JobState):
     def _knows_flushes(self, step: StepCompleted) -> bool:
         """Return whether a flush that had ended at the end of `step` was told before it.
 
-        SCR itself tells only at its next call, and so does the embedded engine of an application that times
-        its own steps.
+        The embedded engine looks before it tells of a step that lies between its calls. SCR itself tells only
+        at its next call, and nobody looks at the end of a step that the application times itself.
         """
         return self.job is not None and self.job.engine == EMBEDDED and not step.writer
 

@@ -209,6 +209,8 @@ class Run:
         self._rng = _random(f"rank 0 of {made.scenario}", made.seed)
         self._waited_s = 0.0
         """By rank 0 for cores, since the last output."""
+        self._unnoticed: list[Flush] = []
+        """Flushes whose end SCR will notice in the next output."""
         self._begin()
 
     def checkpoint(self, noise: Noise) -> Checkpoint:
@@ -230,8 +232,9 @@ class Run:
         self._seen.add(key)
 
     def _tell(self, made: Checkpoint, generation: int) -> None:
-        self._flushed(made.ended, made.end_s)
         job = self._case.job
+        self._flushed([*self._unnoticed, *made.ended], made.end_s)
+        self._unnoticed = []
         output = OutputCompleted(
             dataset=made.dataset,
             name=f"step.{self._step}",
@@ -255,9 +258,12 @@ class Run:
             self._held_bytes = self.machine.held_bytes
             self.tuner.handle(self._node(self._held_bytes), made.end_s)
         for start_s, end_s, ended in made.steps:
+            if job.reinit_s:
+                self._unnoticed += ended
+            else:
+                self._flushed(ended, end_s)
             self.tuner.handle(StepCompleted(step=self._step, start_s=start_s, end_s=end_s), end_s)
             self._step += 1
-            self._flushed(ended, end_s)
 
     def _flushed(self, ended: list[Flush], now: float) -> None:
         for flush in ended:
@@ -268,6 +274,7 @@ class Run:
                 generation=flush.generation,
                 asynchronous=flush.asynchronous,
                 bytes=self._case.job.rank_bytes * self._case.job.ranks,
+                **({"source": "scr"} if self._case.job.reinit_s else {}),
             )
             self.tuner.handle(event, now)
 

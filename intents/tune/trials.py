@@ -131,7 +131,7 @@ class Trials(TuningState):
         if flush.valid:
             self._last_flushed = max(self._last_flushed, flush.dataset)
         if flush.asynchronous and flush.source != OF_THE_ENGINE:
-            self._newest = max(self._newest, flush.dataset + 1)  # SCR notices it in a call of the next output
+            self._begun = max(self._begun, self._newest + 1)  # SCR notices it in a call of the next output
         if self._trial is not None:
             self._trial.flushes.flushed(flush)
 
@@ -335,7 +335,7 @@ class Trials(TuningState):
             incumbent=self._incumbent,
             proposal=proposal,
             since_launch=since_launch,
-            flushes=FlushWatch(self._newest),
+            flushes=FlushWatch(max(self._newest, self._begun)),
         )
         self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)

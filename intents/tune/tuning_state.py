@@ -53,6 +53,8 @@ class TuningState(ActiveSettings):
         self._dropped: Counter[Identity] = Counter()
         """How often settings were taken back; what failed counts as :data:`TWICE`."""
         self._newest = self._last_flushed = 0
+        self._begun = 0
+        """The output in which SCR noticed the end of a flush: no decision reaches it any more."""
         self.uncounted = 0
         """Tuned checkpoints of which nobody knows what they saved: the machine has changed."""
 
@@ -87,7 +89,12 @@ class TuningState(ActiveSettings):
 
     @property
     def is_flushed(self) -> bool:
-        """True when the newest checkpoint is in the prefix directory: a re-init forces no flush."""
+        """True when the newest checkpoint will be in the prefix directory: a re-init forces no flush."""
+        return max(self._newest, self._begun) <= self._last_flushed
+
+    @property
+    def newest_is_flushed(self) -> bool:
+        """True when the checkpoint that ended last is in the prefix directory."""
         return self._newest <= self._last_flushed
 
     def _view(self, belief: Belief, now_is: Situation) -> View:

@@ -40,9 +40,20 @@ def test_the_last_ones_count() -> None:
 def test_waits_beside_a_stretch_of_time_are_known_once_the_output_after_it_has_told() -> None:
     """Gaps from 1 to 5, 6 to 10 and 11 to 15 s."""
     between = told((4.0, 2.0, 1.0), (4.0, 1.0, 0.5), (4.0, 1.0, 0.25))
-    assert between.waits(1.0, 3.0) == (2.0, 1.0)
-    assert between.waits(2.0, 9.0) == (6.0, 1.5)
-    assert between.waits(12.0, 16.0) == (3.0, 0.25), "the last output waited for its end"
+    assert between.waits(1.0, 5.0) == (4.0, 1.0, 0.0)
+    assert between.waits(12.0, 16.0) == (3.0, 0.21875, 0.03125), "the last output waited for its end"
+    assert between.waits(2.0, 9.0) == (6.0, 1.3125, 0.1875)
     assert between.waits(7.0, 30.0) is None
     assert between.waits(30.0, 31.0) is None
-    assert told((4.0, 0.0, 0.0)).waits(1.0, 3.0) is None, "what nobody tells is not known"
+
+
+def test_what_fills_a_part_of_a_gap_has_between_its_share_of_the_waits_and_all_that_it_lasted() -> None:
+    """4 s of waits in 8 s, of which it lasted one: half a second if others wait as much, one if none do."""
+    assert told((8.0, 4.0, 4.0)).waits(1.0, 2.0) == (1.0, 0.75, 0.25)
+
+
+def test_waits_that_nobody_told_are_not_known() -> None:
+    assert told((4.0, 0.0, 0.0)).waits(1.0, 3.0) is None
+    assert told((4.0, 0.0, 0.0), (4.0, 1.0, 0.5)).waits(1.0, 9.0) is None, "one of two is not enough"
+    assert told((4.0, 0.0, 0.0), (4.0, 1.0, 0.5)).waits(6.0, 10.0) == (4.0, 0.5, 0.0)
+    assert told(*[(4.0, 1.0, 0.5)] * 20).waits(1.0, 90.0) is None, "nor those that are forgotten"

@@ -71,7 +71,7 @@ def test_what_all_nodes_share_is_not_where_a_link_leads(place: Place, level: int
         services.create()
 
 
-def test_after_some_seconds_both_give_way_to_the_application(place: Place) -> None:
+def test_both_give_way_to_the_application(place: Place) -> None:
     if not Path("/proc/self/autogroup").exists():
         pytest.skip("this kernel does not schedule by session")
     job = SettingsObserved(engine="embedded", ranks=1, nodes=1, settings={}, sources={})

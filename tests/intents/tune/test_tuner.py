@@ -123,7 +123,7 @@ def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output(
 
 
 def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
-    made = case("io-bound", "defaults", 6257, 14)
+    made = case("io-bound", "defaults", 6125, 14)
     run = Run(made, Pipeline())
     settings, changed = [made.own], []
     for noise in made.noise:

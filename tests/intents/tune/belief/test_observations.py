@@ -171,9 +171,10 @@ def test_a_slowdown_may_be_known_better_later() -> None:
 
 
 def test_so_it_may_be_of_a_checkpoint_of_which_a_wait_is_not_known_yet() -> None:
-    outputs = Outputs().one(flush_s=13.0)
-    outputs._until(1e9)
-    outputs._waits.amend(cost(1, slowdown_s=1.0))
-    outputs.one(wait_s=3.0)
-    outputs.one()
-    assert {each.dataset: each.slowdown_s for each in outputs.complete}[1] == 1.0
+    waits = WaitAttribution()
+    waits.output(OutputCompleted(dataset=1, name="1", start_s=0.0, end_s=1.0))
+    beside = {"flush_s": 13.0, "between_s": 10.0, "slowdown_s": 9.0}
+    assert not waits.add(cost(1, flushed=True, **beside)), "whether an output waits for its flush"
+    waits.amend(cost(1, slowdown_s=1.0))
+    waits.output(OutputCompleted(dataset=2, name="2", start_s=11.0, end_s=15.0, wait_s=3.0))
+    assert {each.dataset: each.slowdown_s for each in waits.add(cost(2))} == {1: 1.0, 2: 0.0}
