@@ -136,9 +136,8 @@ class Tuner(Trials):
         """
         trial, started_with = self._trial, mutability.started_with
         self._waits = WaitAttribution()
-        self._newest = self._begun = self._last_flushed = self._used_up_at = (
-            0  # datasets may be numbered anew
-        )
+        # datasets may be numbered anew
+        self._newest = self._begun = self._last_flushed = self._used_up_at = 0
         self.learner.run += 1
         self._add_together(self._pending)
         self._find(mutability)

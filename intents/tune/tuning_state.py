@@ -89,7 +89,10 @@ class TuningState(ActiveSettings):
 
     @property
     def is_flushed(self) -> bool:
-        """True when the newest checkpoint will be in the prefix directory: a re-init forces no flush."""
+        """True when the newest checkpoint, even one that has only begun, is in the prefix directory.
+
+        Then a re-init before the next output that a decision reaches forces no flush.
+        """
         return max(self._newest, self._begun) <= self._last_flushed
 
     @property

@@ -158,7 +158,7 @@ def test_where_steps_differ_the_waits_for_cores_tell_what_a_flush_takes() -> Non
     assert amended.slowdown_s == pytest.approx(0.03 * amended.flush_s, abs=0.05 * amended.flush_s)
     assert hypot(amended.slowdown_error_s, amended.reference_error_s) < 0.05 * amended.flush_s
     (amended,) = phases(12, run_delay_s=4.0, scatter=0.4).amended
-    assert amended.slowdown_s == pytest.approx(5.0, abs=2.5), "others wait, too"
+    assert 2.0 < amended.slowdown_s < 5.3, "4 s of waits, of which the flush has between its share and all"
 
 
 def test_where_steps_are_alike_they_tell_it() -> None:

@@ -88,9 +88,10 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
     assert not tuner.is_flushed
     output(tuner, 4)
     flushed(tuner, 4, source="scr")
-    assert not tuner.is_flushed, (
-        "SCR notices it when it begins the next one, which is no longer to be changed"
-    )
+    assert not tuner.is_flushed, "SCR notices it in the next output, which no decision reaches any more"
+    assert tuner.newest_is_flushed, "a re-init before that one had no flush to force"
+    output(tuner, 5)
+    assert not tuner.newest_is_flushed
     past = Tuner(DEFAULTS)
     output(past, 1)
     assert past.is_flushed
