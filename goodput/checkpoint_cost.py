@@ -71,6 +71,8 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     files: int = 0
     flush_threads: int = 0
+    flush_cpu_s: float = 0.0
+    flush_delay_s: float = 0.0
     apply_s: float = 0.0
     observe_s: float = 0.0
 
@@ -103,6 +105,8 @@ class _Flushed(NamedTuple):
             flush_s=self.flush.flush_s,
             flushed=True,
             flush_threads=self.flush.threads,
+            flush_cpu_s=self.flush.cpu_s,
+            flush_delay_s=self.flush.run_delay_s,
         )
         return [cost] if self.flush.valid else []
 

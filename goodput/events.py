@@ -103,7 +103,8 @@ class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only
     """A dataset reached the prefix directory: from any rank's first byte to the last rank's last.
 
     `source` measured it: ``engine`` copied it; ``scr`` logged it, as late as a call noticed; ``libscrtune``
-    saw the last copy end.
+    saw the last copy end. The threads that copied rank 0's files ran for `cpu_s` together, and waited for a
+    core for `run_delay_s`; both 0: not known.
     """
 
     dataset: int
@@ -115,6 +116,8 @@ class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only
     threads: int = 1
     valid: bool = True
     source: str = OF_THE_ENGINE
+    cpu_s: float = 0.0
+    run_delay_s: float = 0.0
 
     @property
     def flush_s(self) -> float:

@@ -23,14 +23,15 @@ typedef int (*file_copy)(const char *, const char *, unsigned long, long);
 
 enum { FLUSH_LIMIT = 16, UNITS_LIMIT = 2000000000 };
 
-/* A flush that is under way; AXL's threads write the last two. */
+/* A flush that is under way; AXL's threads write what is atomic, but for the dataset. */
 typedef struct {
     atomic_int dataset; /* 0: none */
     int files;
     pthread_t dispatcher; /* the thread that starts AXL's */
     double started_s, dispatched_s; /* monotonic */
-    atomic_int copied;
+    atomic_int copied, timed; /* files, and those of which it is known what they took of cores */
     _Atomic double ended_s;
+    atomic_llong cpu_us, delay_us;
 } flush;
 
 static flush flushes[FLUSH_LIMIT];
@@ -82,7 +83,8 @@ SCRTUNE_API int scr_flush_async_start(void *index, int dataset)
         starting->files = 0;
         starting->started_s = monotonic_s();
         starting->dispatched_s = 0;
-        starting->copied = 0;
+        starting->copied = starting->timed = 0;
+        starting->cpu_us = starting->delay_us = 0;
         starting->ended_s = 0;
         starting->dataset = dataset;
     }
@@ -114,9 +116,20 @@ static int dataset_of(const char *path)
     return last != NULL ? atoi(last) : 0;
 }
 
-/* The thread may be cancelled anywhere: it holds nothing. */
-static void copied(flush *of)
+static void used(flush *of, const core_time *before)
 {
+    core_time now;
+    if (before->cpu_s > 0 && core_time_now(&now)) {
+        of->cpu_us += (long long)((now.cpu_s - before->cpu_s) * 1e6);
+        of->delay_us += (long long)((now.run_delay_s - before->run_delay_s) * 1e6);
+        of->timed++;
+    }
+}
+
+/* The thread may be cancelled anywhere: it holds nothing. */
+static void copied(flush *of, const core_time *before)
+{
+    used(of, before);
     const double now_s = monotonic_s();
     double before_s = of->ended_s;
     while (before_s < now_s && !atomic_compare_exchange_weak(&of->ended_s, &before_s, now_s)) {
@@ -152,11 +165,15 @@ SCRTUNE_API int axl_file_copy(const char *source, const char *target, unsigned l
     const file_copy real = real_copy();
     const int dataset = dataset_of(source);
     yield_cores(flush_of(dataset));
+    core_time before = {0};
+    if (job.is_root) {
+        core_time_now(&before);
+    }
     const int result = real != NULL ? real(source, target, buffer, more) : -1;
     KEEP_ERRNO;
     flush *of = flush_of(dataset);
     if (of != NULL && result == 0) {
-        copied(of);
+        copied(of, &before);
     }
     return result;
 }
@@ -214,8 +231,11 @@ static void flush_ended(int dataset)
         const int least = least_of_all(is_known ? rank_of(of->ended_s - of->dispatched_s) : 0);
         if (of != NULL) {
             const double longest_s = (UNITS_LIMIT - least) * UNIT_S;
+            const bool is_timed = of->files > 0 && of->timed == of->files;
             EVENT("flushed", NUMBER("dataset", dataset),
-                  SECONDS(ONLY(least > 0, "seconds"), of->dispatched_s - of->started_s + longest_s));
+                  SECONDS(ONLY(least > 0, "seconds"), of->dispatched_s - of->started_s + longest_s),
+                  SECONDS(ONLY(is_timed, "cpu_s"), (double)of->cpu_us * 1e-6),
+                  SECONDS(ONLY(is_timed, "run_delay_s"), (double)of->delay_us * 1e-6));
         }
     }
     if (of != NULL) {

@@ -266,6 +266,10 @@ typedef struct {
     double cpu_s, run_delay_s;
 } core_time;
 
+/* What the calling thread took so far, zeros where that cannot be read. False where Linux does not count it, and of a
+ * thread that has just started. */
+bool core_time_now(core_time *now);
+
 /* Measure rank 0's calling thread from now on; what it took since, once. */
 void core_time_begin(void);
 core_time core_time_end(void);

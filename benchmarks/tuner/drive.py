@@ -32,6 +32,8 @@ CACHE = "/local/cache"
 """Of a job whose cache is on a device."""
 OF_ALL = 0.8
 """What rank 0 waits for cores to what all ranks, which wait for each other, lose by that; it scatters."""
+THREADS_SCATTER = 0.1
+"""SD of the log of what rank 0's flush threads have of cores, and wait for them, to what all have."""
 HIDDEN = 3.0
 """How much faster than a checkpoint a small write to it is, which stays in memory."""
 
@@ -274,6 +276,11 @@ class Run:
                 generation=flush.generation,
                 asynchronous=flush.asynchronous,
                 bytes=self._case.job.rank_bytes * self._case.job.ranks,
+                **_known(
+                    FlushCompleted,
+                    cpu_s=flush.cpu_s * exp(self._rng.gauss(0, THREADS_SCATTER)),
+                    run_delay_s=flush.delay_s * exp(self._rng.gauss(0, THREADS_SCATTER)),
+                ),
                 **({"source": "scr"} if self._case.job.reinit_s else {}),
             )
             self.tuner.handle(event, now)

@@ -82,6 +82,9 @@ class Flush:
     haste: float = 1.0
     asynchronous: bool = False
     stolen: float = 0.0
+    cpu_s: float = 0.0
+    """What its threads of a rank have of cores, and (`delay_s`) for how long they wait for one."""
+    delay_s: float = 0.0
 
 
 @dataclass
@@ -196,6 +199,7 @@ class Machine:
         self._unflushed = None
         made.flush_due = True
         begin_s, took_s = self.now, known.flush_s * noise.flush
+        threads = {"cpu_s": known.flush_cpu_s, "delay_s": known.flush_delay_s}
         if known.asynchronous:
             begin_s = max(begin_s, self._under_way[-1].end_s) if self._under_way else begin_s
             flush = Flush(
@@ -207,6 +211,7 @@ class Machine:
                 known.haste,
                 True,
                 known.stolen,
+                **threads,
             )
             self._under_way.append(flush)
             return
@@ -215,7 +220,7 @@ class Machine:
             made.wait_s += self.now - begin_s
         begin_s, self.now = self.now, self.now + took_s
         made.flush_s = took_s
-        made.ended.append(Flush(self._dataset, generation, begin_s, self.now))
+        made.ended.append(Flush(self._dataset, generation, begin_s, self.now, **threads))
 
     def _finished(self) -> list[Flush]:
         """Take out the flushes that have ended."""

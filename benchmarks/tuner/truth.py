@@ -82,7 +82,7 @@ class Job:
     bound_factor: float
     call_s: float
     duty: float
-    """Share of a core that a flush thread keeps busy."""
+    """Share of a core that a flush thread keeps busy at its own rate."""
     steal: float
     """Computation lost for each core that flush threads take from the ranks."""
     crowd: float
@@ -155,6 +155,9 @@ class Parts:
     """The part of that in which ranks wait for a core; the rest is lost in memory."""
     haste: float = 1.0
     """How much faster that flush is while the ranks wait for it: they sleep (scr_flush_async.c, AXL_Wait)."""
+    flush_cpu_s: float = 0.0
+    """What its threads of a rank take of cores, and (`flush_delay_s`) for how long they wait for one."""
+    flush_delay_s: float = 0.0
     cached: bool = False
     asynchronous: bool = False
     every: int = 1
@@ -179,6 +182,8 @@ def parts(job: Job, settings: Settings) -> Parts:
         str(settings["SCRTUNE_FLUSH_CPUS"]),
         int(settings["SCR_FILE_BUF_SIZE"]),
     )
+    threads = _threads(job, copy[1])
+    alone_s = _copying_s(job, threads, job.thread_rate, copy[3])
     flush_s, share, stolen = _flush(*copy, int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None)
     return Parts(
         write_s=_to_cache(job),
@@ -187,6 +192,8 @@ def parts(job: Job, settings: Settings) -> Parts:
         share=share if asynchronous else 0.0,
         stolen=stolen if asynchronous else 0.0,
         haste=flush_s / _flush(*copy, 0)[0] if asynchronous else 1.0,
+        flush_cpu_s=job.duty * job.rank_bytes / job.thread_rate,
+        flush_delay_s=threads * (flush_s - alone_s),
         cached=True,
         asynchronous=asynchronous,
         every=max(1, int(settings["SCR_FLUSH"])),
@@ -234,24 +241,20 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
 
     `nice` is the nice value of threads beside the computation, None for a flush that blocks.
     """
-    threads = min(job.files, job.cores, wanted)
-    working = threads * job.ranks_per_node
+    threads = _threads(job, wanted)
+    duty = _duty(job, threads)
     cpus = _cpus(where, job.cores)
     rate, lost = job.thread_rate, 0.0
     if threads > 1 or nice is not None:
-        rate, lost = _placed(job, threads, working, cpus, asynchronous=nice is not None)
+        rate, lost = _placed(job, threads, duty, cpus, asynchronous=nice is not None)
     yields = bool(nice) and not cpus
     if yields:  # it takes what the ranks leave: of their masks, or of the node, and all while they wait
         computing = ceil(job.busy)
         spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - computing
-        left = min(1.0, max(LEFT_OVER, spare / (threads * job.duty)))
-        beside = 1 / (1 - job.duty + job.duty / left)  # only while it needs a core it waits for one
+        left = min(1.0, max(LEFT_OVER, spare / (threads * duty)))
+        beside = 1 / (1 - duty + duty / left)  # only while it needs a core it waits for one
         rate *= beside + (1 - beside) * (1 - job.busy / computing)
-    rate = 1 / (1 / rate + job.call_s / buffer)
-    node = min(job.prefix_node, job.prefix_all / job.nodes)
-    copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node / job.node_bytes)
-    files_s = -(-job.files // threads) * job.prefix_file_s * (1 + job.ranks / 64)
-    flush_s = copy_s + files_s + job.flush_fixed_s
+    flush_s = _copying_s(job, threads, rate, buffer)
     if yields:
         lost *= _flush(job, wanted, where, buffer, 0)[0] / flush_s
         lost = min(lost, LEFT_OVER * threads / job.busy)
@@ -259,11 +262,34 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
     return flush_s, min(0.9, lost + crowd), min(0.9, lost)
 
 
+def _threads(job: Job, wanted: int) -> int:
+    """Return the threads that copy a rank's files."""
+    return min(job.files, job.cores, wanted)
+
+
+def _node_rate(job: Job) -> float:
+    return min(job.prefix_node, job.prefix_all / job.nodes)
+
+
+def _duty(job: Job, threads: int) -> float:
+    """Return the share of a core that a flush thread wants: less where the node's rate limits it."""
+    return job.duty * min(1.0, _node_rate(job) / (threads * job.ranks_per_node * job.thread_rate))
+
+
+def _copying_s(job: Job, threads: int, rate: float, buffer: int) -> float:
+    """Return the seconds of a flush by `threads` of this `rate` each."""
+    rate = 1 / (1 / rate + job.call_s / buffer)
+    node = _node_rate(job) / job.node_bytes
+    copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node)
+    files_s = -(-job.files // threads) * job.prefix_file_s * (1 + job.ranks / 64)
+    return copy_s + files_s + job.flush_fixed_s
+
+
 def _placed(
-    job: Job, threads: int, working: int, cpus: frozenset[int], *, asynchronous: bool
+    job: Job, threads: int, duty: float, cpus: frozenset[int], *, asynchronous: bool
 ) -> tuple[float, float]:
     """Rate of a flush thread where it runs, and the share of the ranks' computation that it takes there."""
-    needed = working * job.duty
+    needed = threads * job.ranks_per_node * duty
     if cpus:  # beside the ranks, as far as these are not their CPUs
         overlap = sum(cpu < job.used for cpu in cpus) / len(cpus) if job.bound else 0.0
         slow = job.bound_factor if overlap and asynchronous else 1.0
@@ -273,8 +299,8 @@ def _placed(
         return rate, job.steal * taken / (job.busy * job.ranks_per_node)
     if job.bound:
         slow = job.bound_factor if asynchronous else 1.0
-        share = min(1.0, threads * job.duty / job.mask)
-        return job.thread_rate * slow * min(1.0, job.mask / (threads * job.duty)), job.steal * share
+        share = min(1.0, threads * duty / job.mask)
+        return job.thread_rate * slow * min(1.0, job.mask / (threads * duty)), job.steal * share
     spare = job.cores - job.busy * job.ranks_per_node
     taken = min(1.0, max(0.0, needed - spare) / (job.busy * job.ranks_per_node))
     return job.thread_rate * min(1.0, job.cores / needed), job.steal * taken

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...scr_config.files import make_directory, sync_directory
+from ..core_time import CoreTime, CoreTimer
 from .prefix_index import PrefixFile
 
 MOST_THREADS = 16  # AXL's MAX_THREADS (axl_pthread.c:26)
 TEMPORARY_SUFFIX = "._AXL"
+_NOT_KNOWN = CoreTime()
 THREAD_NAME = "scrtune-flush"
 
 
@@ -73,6 +75,8 @@ class CopyThreads:
         self.bytes = sum(copy.size for copy in copies)
         self.count = options.threads_for(len(copies))
         self.error: Exception | None = None
+        self.core_time = CoreTime()
+        """What all threads together took of cores; zeros where Linux does not tell."""
         self._options = options
         self._buffer_bytes = max(1, min(options.buffer_bytes, max((copy.size for copy in copies), default=1)))
         self._copies = copies
@@ -109,6 +113,7 @@ class CopyThreads:
     def _work(self, number: int) -> None:
         """Copy files while there are some; the first thread starts the others: the application need not."""
         failure: Exception | None = None
+        (timer := CoreTimer()).begin()
         for other in range(1, self.count) if number == 0 else ():
             self._start(other)
         try:
@@ -118,7 +123,7 @@ class CopyThreads:
                 self._copied.append(copy_file(copy, buffer))
         except Exception as error:  # noqa: BLE001 - a full disk, a directory gone, no memory: all are reported
             failure = error
-        self._retire(failure)
+        self._retire(failure, timer.end())
 
     def _set_place(self) -> None:
         """Set the calling thread's mask and nice value; nothing is undone, it ends with the flush."""
@@ -127,9 +132,10 @@ class CopyThreads:
                 os.sched_setaffinity(0, usable)  # 0 is the calling thread, not the process
         yield_cores(self._options.nice)
 
-    def _retire(self, failure: Exception | None) -> None:
-        """Count one thread less; the last one renames and publishes."""
+    def _retire(self, failure: Exception | None, took: CoreTime = _NOT_KNOWN) -> None:
+        """Count one thread less, which `took` that of cores; the last one renames and publishes."""
         with self._lock:
+            self.core_time = CoreTime(*map(sum, zip(self.core_time, took, strict=True)))
             self.error = self.error or failure
             self._running -= 1
             if self._running:

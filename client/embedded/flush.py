@@ -102,6 +102,8 @@ class Flusher:
             bytes=threads.bytes,
             threads=threads.count,
             valid=is_copied and self._note(filemap, under_way.levers),
+            cpu_s=threads.core_time.cpu_s,
+            run_delay_s=threads.core_time.run_delay_s,
         )
         self._finished.append(over_ranks(self._ranks.comm, own))
 

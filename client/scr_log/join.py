@@ -68,11 +68,14 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
 class Flushed(msgspec.Struct, frozen=True, kw_only=True, tag="flushed"):
     """SCR has noticed the end of an asynchronous flush, which took `seconds` to its last copy on any rank.
 
-    None: not all copies were seen. Written before SCR logs that end.
+    None: not all copies were seen. Written before SCR logs that end. `cpu_s` and `run_delay_s` as in
+    FlushCompleted.
     """
 
     dataset: int
     seconds: float | None = None
+    cpu_s: float = 0.0
+    run_delay_s: float = 0.0
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
@@ -107,8 +110,8 @@ class _Dataset:
     closed_s: float | None = None
     """When its output ended."""
     flush_reported: bool = False
-    copied_s: float | None = None
-    """From the start of the flush to the last copy's end, as the library saw it."""
+    copied: Flushed | None = None
+    """What the library saw of the flush: from its start to the last copy's end."""
 
 
 class Joiner:
@@ -201,7 +204,7 @@ class Joiner:
     def flushed(self, flushed: Flushed) -> None:
         """Take in the end of a flush as the library saw it; what it settles comes with :meth:`records`."""
         seen = self._dataset(flushed.dataset)
-        seen.copied_s = flushed.seconds
+        seen.copied = flushed
         self._timed.discard(flushed.dataset)
         if seen.closed_s is not None:
             self._report_flush(flushed.dataset, seen)
@@ -336,9 +339,9 @@ class Joiner:
         seconds = max(0.0, record.seconds or 0.0)
         if not seen.asynchronous and seen.flush_start_s is not None and seen.closed_s:
             seconds = seen.closed_s - seen.flush_start_s
-        source = "scr"
-        if seen.asynchronous and seen.copied_s is not None:
-            seconds, source = min(seconds, max(0.0, seen.copied_s)), "libscrtune"
+        source, copied = "scr", seen.copied or Flushed(dataset=number)
+        if seen.asynchronous and copied.seconds is not None:
+            seconds, source = min(seconds, max(0.0, copied.seconds)), "libscrtune"
         self._events.append(
             FlushCompleted(
                 dataset=number,
@@ -349,6 +352,8 @@ class Joiner:
                 bytes=max(0, record.bytes or 0),
                 valid=not seen.flush_failed,
                 source=source,
+                cpu_s=copied.cpu_s,
+                run_delay_s=copied.run_delay_s,
             )
         )
 

@@ -105,7 +105,7 @@ def test_ranks_that_wait_leave_their_cores_to_the_flush_threads_that_yield_to_th
 
 def test_an_output_past_the_cache_waits_for_the_flushes_under_way() -> None:
     made = case("mixed", "defaults", 1, 1)
-    job = replace(made.job, reinit_s=0.0, interval_s=1e-3)
+    job = replace(made.job, reinit_s=0.0, interval_s=1e-3, thread_rate=made.job.thread_rate / 100)
     cached = {**made.own, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
     cached |= {"SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
     machine = Machine(job, cached, 10)

@@ -321,6 +321,7 @@ class Belief:
         rows = [
             *(logs(unflushed_s) + misfit, logs(flushed_s) + misfit, slowdown_s),
             *(logs(parts.write_s), logs(encode_s), logs(flush_s)),
+            *(logs(parts.flush_cpu_s), logs(parts.cores)),
         ]
         return np.stack(rows, axis=1)
 

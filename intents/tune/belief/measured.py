@@ -41,6 +41,11 @@ class Row(IntEnum):
     WRITE = 3
     ENCODE = 4
     FLUSH = 5
+    FLUSH_CPU = 6
+    """What the threads of a rank's flush take of cores."""
+    CORES = 7
+    """The part of a core that such a thread has when it wants one: with the last row, whether it is cores
+    that a flush waits for, or storage."""
 
 
 class RowSeen(NamedTuple):
@@ -138,6 +143,8 @@ def _parts(seen: Sequence[ObservedCheckpoint], usual_slowdown_s: float) -> Itera
         (Row.WRITE, [each.write_s for each in seen]),
         (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),
         (Row.FLUSH, [each.flush_s for each in seen if each.flush_s > 0]),
+        (Row.FLUSH_CPU, [each.flush_cpu_s for each in seen if each.flush_cpu_s > 0]),
+        (Row.CORES, [each.cores_of_flush for each in seen if each.flush_cpu_s > 0]),
     ):
         if seconds and max(seconds) > 0:
             logged = [log(max(each, LOWEST)) for each in seconds]

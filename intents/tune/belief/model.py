@@ -69,7 +69,6 @@ PRIORS: dict[str, Prior] = {
     "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.4, 0.7),
-    "thread_cores": Prior(0.5, 0.35),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.02, 0.4),
     "application_bytes_per_s": Prior(10 * GIB, 0.9),
@@ -84,7 +83,7 @@ PRIORS: dict[str, Prior] = {
 `synced_bytes_per_s` is that of the cache's device, to which each encode forces the data and what it adds
 (redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
-`thread_cores` the cores that a flush thread keeps busy, `contention` the loss of computation for each stolen
+`contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
 (sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
 `application_bytes_per_s`; a flush thread that never waits for storage copies `copy_bytes_per_s`, which says
@@ -116,6 +115,10 @@ class Parts(NamedTuple):
     slowdown_s: Array
     haste: Array
     """How much faster a flush is while the ranks wait for it: threads at nice 19 have their cores then."""
+    flush_cpu_s: Array
+    """What the threads of a rank's flush take of cores."""
+    cores: Array
+    """The part of a core that such a thread has when it wants one."""
 
 
 def draw_rates(
@@ -138,12 +141,14 @@ def predict(columns: Columns, shape: Shape, rates: Rates) -> Parts:
 
 def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
     is_bound = _is_bound(of, shape)
-    wanted = of.threads * rates["thread_cores"]
+    with_core = _with_core(of, shape, rates)
+    wanted = of.threads * with_core
     busy = np.where(of.own_cpus > 0, np.minimum(wanted, of.own_cpus / shape.ranks_per_node), wanted)
     place = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
     cache_s = _cached(shape, rates)
     alone_s = of.cached * _flush(of, shape, rates, busy / wanted)
-    left = np.where(of.nice, _yielding(of.threads, place, shape, rates), busy / wanted)
+    cores = _cores(of.threads, with_core, place, shape, rates)
+    left = np.where(of.nice, _yielding(with_core, cores, shape), busy / wanted)
     beside_s = of.cached * _flush(of, shape, rates, left)
     free_s = meanwhile_s(of, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
@@ -156,6 +161,8 @@ def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
         wait_s=wait_s,
         slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, shape, rates),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
+        flush_cpu_s=of.cached * shape.rank_bytes / rates["copy_bytes_per_s"],
+        cores=np.where(of.nice, cores, 1.0),
     )
 
 
@@ -207,17 +214,27 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
     return 1 / (1 / rates["prefix_bytes_per_s"] + shape.nodes / rates["shared_bytes_per_s"])
 
 
-def _yielding(threads: Array, place: Array, shape: Shape, rates: Rates) -> Array:
+def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
+    """Return the part of its time in which a flush thread works on a core: copying, at the rate that it gets."""
+    of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads
+    return np.minimum(1.0, np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"])
+
+
+def _cores(threads: Array, with_core: Array, place: Array, shape: Shape, rates: Rates) -> Array:
+    """Return what a rank's flush threads at nice 19 have of a core that they want, beside its computation."""
+    computing = max(1, ceil(shape.used_cores - _NEARLY))
+    return np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
+
+
+def _yielding(with_core: Array, cores: Array, shape: Shape) -> Array:
     """Return what is left of the rate of a rank's flush threads at nice 19, which have only idle cores.
 
     They have all of the `place` while its rank waits, for others or for storage, and beside its computation
     what that leaves. Only the part of their time in which they have work for a core becomes longer.
     """
-    with_core = np.minimum(1.0, rates["thread_bytes_per_s"] / rates["copy_bytes_per_s"])
     computing = max(1, ceil(shape.used_cores - _NEARLY))
     waiting = max(0.0, 1 - shape.used_cores / computing)
-    idle = np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
-    beside = 1 / (1 - with_core + with_core / idle)
+    beside = 1 / (1 - with_core + with_core / cores)
     return np.asarray(waiting + (1 - waiting) * beside)
 
 

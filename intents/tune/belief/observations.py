@@ -25,7 +25,7 @@ _OUTPUTS = 16
 """So many of the last outputs are remembered, and so many costs wait for one."""
 _OF_EACH, _MOST_KINDS = 12, 30
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
-_OF_THE_CACHE = {"encode_s", "flush_s"}
+_OF_THE_CACHE = {"encode_s", "flush_s", "flush_cpu_s", "flush_delay_s"}
 _OF_THE_SLOWDOWN = ("slowdown_s", "slowdown_error_s", "reference_error_s")
 
 Seen = TypeVar("Seen", bound=msgspec.Struct)
@@ -61,6 +61,13 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     slowdown_error_s: float
     reference_error_s: float
     between_s: float
+    flush_cpu_s: float = 0.0
+    flush_delay_s: float = 0.0
+
+    @property
+    def cores_of_flush(self) -> float:
+        """The part of a core that a thread of its flush had when it wanted one."""
+        return self.flush_cpu_s / (self.flush_cpu_s + self.flush_delay_s)
 
     def amplification(self, between_s: float) -> float:
         """Return how much more its blocking time scatters where flushes nearly fill the interval."""

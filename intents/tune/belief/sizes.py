@@ -14,6 +14,8 @@ PROPORTIONAL = (
     "write_s",
     "encode_s",
     "flush_s",
+    "flush_cpu_s",
+    "flush_delay_s",
     "wait_s",
     "slowdown_s",
     "slowdown_error_s",

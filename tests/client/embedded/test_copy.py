@@ -43,6 +43,17 @@ def test_a_transfer_publishes_when_every_file_is_in_place(sources: list[Copy]) -
     assert all(copied.mtime_ns == (sources[0].root / copied.name).stat().st_mtime_ns for copied in published)
 
 
+@pytest.mark.skipif(not Path("/proc/thread-self/schedstat").exists(), reason="this Linux has no schedstat")
+def test_what_its_threads_took_of_cores_is_known(tmp_path: Path) -> None:
+    (source := tmp_path / "large").write_bytes(bytes(32_000_000))
+    copies = [Copy(source, tmp_path / "to", str(number), 32_000_000) for number in range(2)]
+    transfer, _ = start(copies, CopyOptions(threads=2, buffer_bytes=1_000_000))
+    transfer.wait()
+    took_s = transfer.end_s - transfer.start_s
+    assert 0 < transfer.core_time.cpu_s <= 2 * took_s
+    assert transfer.core_time.cpu_s + transfer.core_time.run_delay_s <= 2 * took_s + 0.01
+
+
 def test_a_rank_without_files_publishes_too() -> None:
     transfer, _ = start([], CopyOptions(threads=None, buffer_bytes=1))
     transfer.wait()

@@ -91,9 +91,10 @@ class TestJoiner:
     def test_a_flush_ends_where_the_library_saw_it_end(self, is_told_first: bool) -> None:
         joiner, noticed = timed_flush(), flushed("ASYNC", 2, 12, 9.0)
         assert joiner.records([] if is_told_first else noticed) == []
-        joiner.flushed(Flushed(dataset=2, seconds=2.5))
+        joiner.flushed(Flushed(dataset=2, seconds=2.5, cpu_s=1.5, run_delay_s=0.5))
         (flush,) = joiner.records(noticed if is_told_first else [])
         assert (flush.end_s - T0, flush.source) == (pytest.approx(12.25 + 2.5), "libscrtune")
+        assert (flush.cpu_s, flush.run_delay_s) == (1.5, 0.5)
         assert joiner.ended() == []
 
     @pytest.mark.parametrize(("seconds", "source"), [(None, "scr"), (9.5, "libscrtune")])
@@ -270,7 +271,7 @@ records = st.builds(
 )
 
 
-ends = st.builds(Flushed, dataset=st.integers(1, 4), seconds=st.none() | st.floats(-5, 50))
+ends = st.builds(Flushed, dataset=st.integers(1, 4), seconds=st.none() | st.floats(-5, 50), cpu_s=st.floats(0, 50))
 
 
 gaps = st.floats(0, 5)

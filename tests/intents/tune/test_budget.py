@@ -60,7 +60,7 @@ def run(costs: list[float], own_s: float = 4.0) -> tuple[Tuner, Spent]:
             spent.tuned += 1
             spent.lost_s += seconds - own_s
             spent.largest_s = max(spent.largest_s, seconds - own_s)
-        doubt_s = spent.tuned * (believed_s - own_s)  # the bound is against what is believed
+        doubt_s = spent.tuned * max(0.0, believed_s - own_s)  # the bound is against what is believed
         assert spent.lost_s <= spent.allowed_s + 2 * spent.largest_s + doubt_s + 0.05 * own_s, number
     return tuner, spent
 

@@ -88,6 +88,7 @@ def test_a_flush_ends_with_the_last_byte_of_the_slowest_rank(job: Job, kind: str
     assert [(flush.dataset, flush.source) for flush in flushes] == [(n, "libscrtune") for n in (1, 2, 3)]
     for flush, event in zip(flushes, told.of_type("flushed"), strict=True):
         took_s = float(str(event["seconds"]))
+        assert 0 < flush.cpu_s + flush.run_delay_s <= took_s + 0.1, "rank 0 has one file"
         assert took_s >= SLOW_S
         assert abs(flush.end_s - copied_s(job, flush.dataset)) <= SKEW_S
 
