@@ -215,7 +215,7 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
 
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
-    """Return the part of its time in which a flush thread works on a core: copying, at the rate that it gets."""
+    """Return the part of its time in which a flush thread copies, on a core, at the rate that it gets."""
     of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads
     return np.minimum(1.0, np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"])
 

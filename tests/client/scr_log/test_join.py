@@ -271,7 +271,10 @@ records = st.builds(
 )
 
 
-ends = st.builds(Flushed, dataset=st.integers(1, 4), seconds=st.none() | st.floats(-5, 50), cpu_s=st.floats(0, 50))
+times = st.floats(0, 50)
+ends = st.builds(
+    Flushed, dataset=st.integers(1, 4), seconds=st.none() | st.floats(-5, 50), cpu_s=times, run_delay_s=times
+)
 
 
 gaps = st.floats(0, 5)

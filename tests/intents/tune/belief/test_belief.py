@@ -92,6 +92,8 @@ class Told:
         reference_error_s: float = 0.0,
         flush_s: float = 4.0,
         wait_s: float = 0.0,
+        flush_cpu_s: float = 0.0,
+        flush_delay_s: float = 0.0,
     ) -> "Told":
         is_beside = is_asynchronous(under)
         blocked_s = 0.0 if is_beside or not flushed else flush_s * times
@@ -111,6 +113,8 @@ class Told:
             slowdown_s=slowdown_s if is_beside and flushed else 0.0,
             slowdown_error_s=slowdown_error_s,
             reference_error_s=reference_error_s,
+            flush_cpu_s=flush_cpu_s,
+            flush_delay_s=flush_delay_s,
         )
         self.seen.add(self.last, under, run=0)
         return self
@@ -306,6 +310,24 @@ def test_ranks_that_wait_let_a_flush_at_nice_19_have_their_cores() -> None:
     assert waits_s[0] == pytest.approx(0.5)
     assert lasts_s[1] > 1.5 * lasts_s[0]
     assert waits_s[1] < 0.4
+
+
+def test_what_its_threads_took_of_cores_tells_whether_a_flush_at_nice_19_waits_for_storage() -> None:
+    """A flush of 8 s by threads that have no idle core: at nice 0 hardly faster, or twice as fast."""
+    shape = Shape(**{**msgspec.structs.asdict(SHAPE), "cores": 4, "mask_cores": 1})
+    own = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
+    share = {}
+    for known, took in {
+        "nothing": {},
+        "storage": {"flush_cpu_s": 0.1},
+        "cores": {"flush_cpu_s": 0.5, "flush_delay_s": 7.0},
+    }.items():
+        told = Told()
+        for _ in range(3):
+            told.add(own, flush_s=8.0, **took)
+        made = updated(told, Belief([own, ASYNC], shape, kept=2))
+        share[known] = made.flush_s[1] / made.flush_s[0]
+    assert share["storage"] > 1.3 * max(share["cores"], share["nothing"])
 
 
 def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> None:

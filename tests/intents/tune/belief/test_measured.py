@@ -1,6 +1,10 @@
 """What checkpoints show of the rows of the belief."""
 
+import math
+
 import numpy as np
+import pytest
+from msgspec.structs import replace
 
 from scrtune.intents.tune.belief.measured import Row, measure
 from scrtune.intents.tune.belief.observations import ObservedCheckpoint
@@ -25,6 +29,14 @@ def observed(time: int, flush_s: float) -> ObservedCheckpoint:
         reference_error_s=0.0,
         between_s=100.0,
     )
+
+
+def test_a_flush_whose_threads_waited_for_cores_as_long_as_they_ran_had_half_of_one() -> None:
+    seen = replace(observed(1, 8.0), flush_cpu_s=2.0, flush_delay_s=2.0)
+    found = measure({0: [seen]}, 100.0, np.zeros(1))
+    shown = {each.row: value for each, value in zip(found.rows, found.values.tolist(), strict=True)}
+    assert shown[Row.FLUSH_CPU] == pytest.approx(math.log(2.0))
+    assert shown[Row.CORES] == pytest.approx(math.log(0.5))
 
 
 def test_each_row_counts_the_checkpoints_that_show_it() -> None:

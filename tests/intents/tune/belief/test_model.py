@@ -91,7 +91,8 @@ class TestFormulas:
         rates = {"prefix_bytes_per_s": 2.0 * GIB, "thread_bytes_per_s": 9.0 * GIB, "writer_share": 1.0}
         past = parts(DEFAULTS, **rates, prefix_file_s=0.125)
         assert past.write_s == pytest.approx(2.0 * 4 / 2 + 8 * 0.125)
-        assert not any(np.any(part) for part in past._replace(write_s=0, haste=0, cores=0)), "there is nothing else"
+        others = past._replace(write_s=0, haste=0, cores=0)
+        assert not any(np.any(part) for part in others), "there is nothing else"
 
     @pytest.mark.parametrize(
         ("scheme", "seconds"),
@@ -200,6 +201,17 @@ class TestFormulas:
         at_0_s = parts({**four, "SCRTUNE_FLUSH_NICE": 0}, shape, **hardly).slowdown_s
         assert np.all(at_0_s < 0.16)
         assert parts(four, shape, **hardly).slowdown_s == pytest.approx(at_0_s), "no more than at nice 0"
+
+    @pytest.mark.parametrize("prefix_rate", [0.4, 0.1, 0.01])
+    def test_a_flush_takes_as_much_of_cores_however_slow_storage_is(self, prefix_rate: float) -> None:
+        """2 GiB at 2 GiB/s: a thread that storage limits wants its core for a smaller part of its time."""
+        shape = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
+        rates = {"thread_bytes_per_s": 0.1 * GIB, "copy_bytes_per_s": 2.0 * GIB, "interference": 0.0}
+        rates |= {"prefix_bytes_per_s": prefix_rate * GIB, "shared_bytes_per_s": 1e18, "contention": 1.0}
+        rates |= {"bound_share": 1.0, "cache_misses": 0.0, "call_s": 0.0, "prefix_file_s": 0.0}
+        found = parts({**ASYNC, "SCRTUNE_FLUSH_THREADS": 1}, shape, **rates)
+        assert found.flush_cpu_s == pytest.approx(1.0)
+        assert found.slowdown_s == pytest.approx(1.0)
 
     def test_an_application_writes_no_faster_than_it_produces_its_data_to_whatever_tier(self) -> None:
         for settings in (CACHED, DEFAULTS):
