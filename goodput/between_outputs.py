@@ -1,5 +1,6 @@
 """What rank 0's thread does between outputs: for how long it runs, and for how long it waits for a core."""
 
+from math import hypot
 from typing import NamedTuple
 
 import msgspec
@@ -7,6 +8,10 @@ import msgspec
 from .events import OutputCompleted
 
 _REMEMBERED = 12
+WAITING_DOUBT, _OF_OTHERS = 0.5, 1.25
+"""Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
+_INTERFERENCE, _INTERFERENCE_DOUBT = 0.03, 0.05
+"""Of the time beside a flush: what it takes by memory, and by waits for other ranks, which no core tells."""
 
 
 class _Gap(NamedTuple):
@@ -27,6 +32,16 @@ class Waits(NamedTuple):
     beside_s: float
     waited_s: float
     doubt_s: float
+
+    @property
+    def slowdown_s(self) -> float:
+        """By how much the computation took longer."""
+        return min(self.beside_s, _OF_OTHERS * self.waited_s + _INTERFERENCE * self.beside_s)
+
+    @property
+    def error_s(self) -> float:
+        """The SD of that."""
+        return hypot(self.doubt_s, WAITING_DOUBT * self.waited_s, _INTERFERENCE_DOUBT * self.beside_s)
 
 
 class BetweenOutputs(msgspec.Struct):

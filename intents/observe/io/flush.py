@@ -19,7 +19,8 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The last checkpoints; seconds and bytes of one checkpoint of the whole job.
 
     Parts of the cost are means over all checkpoints, flushed or not, so that they add up; `flush_s` (of those
-    that were flushed, `flushed_share`) and `interval_s` are medians.
+    that were flushed, `flushed_share`) and `interval_s` are medians. So are `flush_cpu_s` and `flush_delay_s`:
+    for how long rank 0's threads of a flush ran, and waited for a core; both 0: not known.
     """
 
     title, number = "flush", 8
@@ -39,6 +40,8 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
     blocked_on_flush_s: float = 0.0
     wait_s: float = 0.0
     slowdown_s: float = 0.0
+    flush_cpu_s: float = 0.0
+    flush_delay_s: float = 0.0
 
     @property
     def load(self) -> float | None:
@@ -59,11 +62,15 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
             known = f" under these settings; the last one was {size}" if self.files else ""
             return f"no checkpoint was completed yet{known}"
         load = "" if self.load is None else f" ({self.load:.0%} of the interval)"
+        cores = ""
+        if self.flush_cpu_s > 0:
+            waited = f"waited {self.flush_delay_s:.3f} s for a core"
+            cores = f", whose threads on rank 0 ran for {self.flush_cpu_s:.3f} s and {waited},"
         return (
             f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')} every"
             f" {self.interval_s:.2f} s; blocks {self.blocking_s:.3f} s (write {self.write_s:.3f},"
             f" encode {self.encode_s:.3f}, flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f});"
-            f" flush takes {self.flush_s:.3f} s{load} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
+            f" flush takes {self.flush_s:.3f} s{load}{cores} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
         )
 
 
@@ -93,11 +100,14 @@ class _Measured:
         return FlushBehaviour(checkpoint_bytes=max(0, last.bytes), files=max(0, last.files))
 
     def behaviour(self) -> FlushBehaviour:
+        told = [each for each in self.costs if each.flush_cpu_s > 0]
         return msgspec.structs.replace(
             self.size(),
             evidence=self.window.evidence(self.count, "the application's checkpoints"),
             interval_s=median(self.interval_s or [0.0]),
             flush_s=median(self.flush_s or [0.0]),
+            flush_cpu_s=median([each.flush_cpu_s for each in told] or [0.0]),
+            flush_delay_s=median([each.flush_delay_s for each in told] or [0.0]),
             flushed_share=fmean(cost.flushed for cost in self.costs),
             **{name: fmean(getattr(cost, name) for cost in self.costs) for name in _PARTS},
         )

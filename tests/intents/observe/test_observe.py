@@ -176,6 +176,15 @@ class TestFlush:
         assert observer.observe(S).load is None
         assert "of the interval" not in observer.observe(S).sentence()
 
+    def test_what_its_threads_took_of_cores_is_that_of_flushes_that_told_it(self) -> None:
+        observer = FlushObserver()
+        observer.add(checkpoint(1, 1.0, flushed=True, flush_s=9.0), S)
+        assert "for a core" not in observer.observe(S).sentence()
+        observer.add(checkpoint(2, 1.0, flushed=True, flush_s=9.0, flush_cpu_s=0.5, flush_delay_s=7.0), S)
+        seen = observer.observe(S)
+        assert (seen.flush_cpu_s, seen.flush_delay_s) == (0.5, 7.0)
+        assert "ran for 0.500 s and waited 7.000 s for a core" in seen.sentence()
+
     def test_settings_are_told_apart_and_the_last_four_remembered(self) -> None:
         observer = FlushObserver()
         for number in range(6):
