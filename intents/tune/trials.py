@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import OF_THE_ENGINE, FlushCompleted, OutputCompleted, StepCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import describe, users_change
@@ -20,11 +20,11 @@ from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
 from .belief.sizes import scaled
-from .chooser import OWN, View, best, is_replay_due, is_surely_worse, p_better
+from .choice.chooser import OWN, View, best, is_replay_due, is_surely_worse, p_better
+from .choice.judge import KEEP_AT_LAST, LastLook, judge
+from .choice.next_launch import for_nothing, why_at_launch, without_launch
 from .decisions import Breakdown, Outcome, Verdict, compare
 from .flush_watch import FlushWatch
-from .judge import KEEP_AT_LAST, LastLook, judge
-from .next_launch import for_nothing, why_at_launch, without_launch
 from .tuning_state import Trial, TuningState
 
 USED_UP = "the trial budget is used up"
@@ -57,7 +57,7 @@ class Trials(TuningState):
         super()._begin(baseline, mutability)
         self._waits = WaitAttribution()
         self._trial: Trial | None = None
-        self._replays = self._quiet = self._used_up_at = 0
+        self._replays = self._quiet = 0
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
         self._tried: dict[Identity, Trial] = {}
@@ -97,12 +97,10 @@ class Trials(TuningState):
 
     def output(self, output: OutputCompleted, now: float) -> Outcome:
         """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
-        self._newest = output.dataset
         self._waits.output(output)
         settings = self.settings_of(output.generation)
-        if settings is not None and not is_cached(settings):
-            self._last_flushed = output.dataset
-        if self._leaving is not None and self._newest >= self._leaving[0]:
+        self.datasets.output(output.dataset, is_flushed=settings is not None and not is_cached(settings))
+        if self._leaving is not None and output.dataset >= self._leaving[0]:
             self._go_back(self._leaving[1], now)
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
             self._stop_if_expensive(self._trial, self.belief, output, now)
@@ -128,10 +126,7 @@ class Trials(TuningState):
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
-        if flush.valid:
-            self._last_flushed = max(self._last_flushed, flush.dataset)
-        if flush.asynchronous and flush.source != OF_THE_ENGINE:
-            self._begun = max(self._begun, self._newest + 1)  # SCR notices it in a call of the next output
+        self.datasets.flush(flush)
         if self._trial is not None:
             self._trial.flushes.flushed(flush)
 
@@ -200,8 +195,8 @@ class Trials(TuningState):
         cost_s = cost.cost_s if index is None else belief.charged_s(index, cost)
         is_tuned = settings != self.mutability.feasible(self.baseline)
         if self.budget.left_s > 0:
-            self._used_up_at = self._newest
-        had_begun = cost.dataset <= self._used_up_at
+            self.datasets.within_budget = self.datasets.ended
+        had_begun = cost.dataset <= self.datasets.within_budget
         self.budget.charge(share * cost_s, share, is_tuned=is_tuned, had_begun=had_begun)
         is_on = self._trial is not None and self._trial.generation == cost.generation
         trial = self._tried.get(identity(settings)) if is_tuned else self._trial if is_on else None
@@ -302,11 +297,11 @@ class Trials(TuningState):
     def _leave(self, view: View, index: int, to: int, why: str, now: float) -> None:
         """Go back, once the next flush is due where the one that a re-init forces now is more expensive."""
         every = flush_every(self.settings)
-        left = -self._newest % every
+        left = -self.datasets.ended % every
         more_s = left * float((view.belief.totals[index] - view.belief.totals[to]).mean())
         due_s = max(0.0, float(view.belief.flush_s[index]) - view.belief.shape.between_s)
         is_later = left and view.there_s[to] > 0 and more_s + due_s < view.forced_s
-        self._leaving = (self._newest + left, why) if is_later else None
+        self._leaving = (self.datasets.ended + left, why) if is_later else None
         if not is_later:
             self._go_back(why, now)
 
@@ -335,7 +330,7 @@ class Trials(TuningState):
             incumbent=self._incumbent,
             proposal=proposal,
             since_launch=since_launch,
-            flushes=FlushWatch(max(self._newest, self._begun)),
+            flushes=FlushWatch(self.datasets.newest),
         )
         self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)

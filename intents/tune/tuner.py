@@ -12,13 +12,14 @@ from ..rules.situation import Proposal, Situation
 from ..settings import changes_text, difference
 from .active_settings import values
 from .belief.observations import WaitAttribution, identity
-from .chooser import (
+from .choice.chooser import (
     OWN,
     View,
     best,
     p_better,
     why_not,
 )
+from .datasets import Datasets
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .trials import USED_UP, Trials
@@ -136,8 +137,7 @@ class Tuner(Trials):
         """
         trial, started_with = self._trial, mutability.started_with
         self._waits = WaitAttribution()
-        # datasets may be numbered anew
-        self._newest = self._begun = self._last_flushed = self._used_up_at = 0
+        self.datasets = Datasets()
         self.learner.run += 1
         self._add_together(self._pending)
         self._find(mutability)

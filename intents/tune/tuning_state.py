@@ -15,11 +15,12 @@ from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
-from .budget import TrialBudget
-from .chooser import OWN, Choice, View, is_blind_bet, p_better
+from .choice.budget import TrialBudget
+from .choice.chooser import OWN, Choice, View, is_blind_bet, p_better
+from .choice.judge import KEEP
+from .choice.switching import out_of_reach, pending_s, switch_seconds
+from .datasets import Datasets
 from .flush_watch import FlushWatch
-from .judge import KEEP
-from .switching import out_of_reach, pending_s, switch_seconds
 
 TWICE = 2
 """Settings that were taken back so often are not tried again."""
@@ -52,9 +53,7 @@ class TuningState(ActiveSettings):
         self._incumbent = dict(self.wanted)
         self._dropped: Counter[Identity] = Counter()
         """How often settings were taken back; what failed counts as :data:`TWICE`."""
-        self._newest = self._last_flushed = 0
-        self._begun = 0
-        """The output in which SCR noticed the end of a flush: no decision reaches it any more."""
+        self.datasets = Datasets()
         self.uncounted = 0
         """Tuned checkpoints of which nobody knows what they saved: the machine has changed."""
 
@@ -93,12 +92,12 @@ class TuningState(ActiveSettings):
 
         Then a re-init before the next output that a decision reaches forces no flush.
         """
-        return max(self._newest, self._begun) <= self._last_flushed
+        return self.datasets.newest <= self.datasets.flushed
 
     @property
     def newest_is_flushed(self) -> bool:
         """True when the checkpoint that ended last is in the prefix directory."""
-        return self._newest <= self._last_flushed
+        return self.datasets.ended <= self.datasets.flushed
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent) or OWN

@@ -11,7 +11,6 @@ from scrtune.goodput.flush_slowdown import FlushSlowdown
 from ..support.memory import kept_bytes
 from ..support.outputs import flush, output
 
-
 NOISES: dict[str, Callable[[random.Random], float]] = {
     "none": lambda _: 0.1,
     "normal": lambda rng: 0.1 * max(0.1, rng.gauss(1, 0.1)),

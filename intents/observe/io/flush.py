@@ -19,8 +19,8 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
     """The last checkpoints; seconds and bytes of one checkpoint of the whole job.
 
     Parts of the cost are means over all checkpoints, flushed or not, so that they add up; `flush_s` (of those
-    that were flushed, `flushed_share`) and `interval_s` are medians. So are `flush_cpu_s` and `flush_delay_s`:
-    for how long rank 0's threads of a flush ran, and waited for a core; both 0: not known.
+    that were flushed, `flushed_share`) and `interval_s` are medians, and so is for how long rank 0's threads
+    of a flush ran (`flush_cpu_s`) and waited for a core (`flush_delay_s`); both 0: not known.
     """
 
     title, number = "flush", 8
@@ -70,7 +70,8 @@ class FlushBehaviour(msgspec.Struct, Intent, frozen=True, kw_only=True):
             f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')} every"
             f" {self.interval_s:.2f} s; blocks {self.blocking_s:.3f} s (write {self.write_s:.3f},"
             f" encode {self.encode_s:.3f}, flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f});"
-            f" flush takes {self.flush_s:.3f} s{load}{cores} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
+            f" flush takes {self.flush_s:.3f} s{load}{cores}"
+            f" and slows steps by {max(0.0, self.slowdown_s):.3f} s"
         )
 
 

@@ -16,8 +16,8 @@ from scrtune.intents.events import Event, KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.levers import LEVERS, Component
 from scrtune.intents.settings import DEFAULTS
+from scrtune.intents.tune.choice.judge import MOST_LOOKS
 from scrtune.intents.tune.decisions import Verdict
-from scrtune.intents.tune.judge import MOST_LOOKS
 from scrtune.intents.tune.tuner import Tuner
 
 from ...support.simulated_job import CACHED, GIB, REAL, Job

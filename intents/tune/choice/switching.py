@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..events import Values
-from ..mutability import RunMutability
-from ..rules.situation import Situation
-from ..settings import flush_every, is_asynchronous, is_cached
-from .belief.belief import Belief
-from .belief.shape import Array
+from ...events import Values
+from ...mutability import RunMutability
+from ...rules.situation import Situation
+from ...settings import flush_every, is_asynchronous, is_cached
+from ..belief.belief import Belief
+from ..belief.shape import Array
 
 
 def out_of_reach(mutability: RunMutability, active: Values, candidates: Sequence[Values]) -> set[int]:

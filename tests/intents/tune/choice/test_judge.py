@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from scrtune.intents.tune.belief.belief import Belief
-from scrtune.intents.tune.chooser import View
+from scrtune.intents.tune.choice.chooser import View
+from scrtune.intents.tune.choice.judge import MOST_LOOKS, LastLook, judge
 from scrtune.intents.tune.decisions import Breakdown, Decision, Verdict
-from scrtune.intents.tune.judge import MOST_LOOKS, LastLook, judge
 
-from .belief.test_belief import ASYNC, OWN, SHAPE
+from ..belief.test_belief import ASYNC, OWN, SHAPE
 from .test_chooser import PAST_THE_CACHE, view
 
 

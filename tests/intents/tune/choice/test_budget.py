@@ -10,10 +10,10 @@ from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.events import Values
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.settings import difference, is_asynchronous
-from scrtune.intents.tune.budget import ALLOWANCE, FIRST_CREDIT, TrialBudget
+from scrtune.intents.tune.choice.budget import ALLOWANCE, FIRST_CREDIT, TrialBudget
 from scrtune.intents.tune.tuner import Tuner
 
-from .belief.test_belief import OWN, situation
+from ..belief.test_belief import OWN, situation
 
 
 @dataclass

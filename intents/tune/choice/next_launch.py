@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..events import SettingsObserved, Values
-from ..mutability import RunMutability
-from ..observe.io.shared_files import starts_past_the_cache
-from ..settings import difference
+from ...events import SettingsObserved, Values
+from ...mutability import RunMutability
+from ...observe.io.shared_files import starts_past_the_cache
+from ...settings import difference
 from .chooser import View
 
 

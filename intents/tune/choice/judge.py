@@ -7,9 +7,9 @@ that costs nothing to repeat.
 
 from typing import NamedTuple
 
-from ..settings import is_cached
+from ...settings import is_cached
+from ..decisions import Decision
 from .chooser import LEAST_GAIN, OWN, View, p_better
-from .decisions import Decision
 
 KEEP, DROP, KEEP_AT_LAST, _TIE = 0.8, 0.35, 0.6, 0.45
 MOST_LOOKS = 6

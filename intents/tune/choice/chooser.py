@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..settings import is_cached
-from .belief.belief import Belief
-from .belief.model import LOWEST
-from .belief.quantiles import quantile
-from .belief.shape import Array
+from ...settings import is_cached
+from ..belief.belief import Belief
+from ..belief.model import LOWEST
+from ..belief.quantiles import quantile
+from ..belief.shape import Array
 
 Mask = NDArray[np.bool_]
 

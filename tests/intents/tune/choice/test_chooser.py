@@ -8,7 +8,7 @@ import pytest
 
 from scrtune.intents.events import Values
 from scrtune.intents.tune.belief.belief import Belief
-from scrtune.intents.tune.chooser import (
+from scrtune.intents.tune.choice.chooser import (
     View,
     best,
     is_blind_bet,
@@ -17,7 +17,7 @@ from scrtune.intents.tune.chooser import (
     why_not,
 )
 
-from .belief.test_belief import ASYNC, OWN, SHAPE
+from ..belief.test_belief import ASYNC, OWN, SHAPE
 
 PAST_THE_CACHE = {**OWN, "SCR_CACHE_BYPASS": 1}
 NOISE = np.random.default_rng(0).standard_normal((2, 192))

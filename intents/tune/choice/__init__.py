@@ -1,0 +1,1 @@
+"""What is tried next, what stays, and what that may cost."""
