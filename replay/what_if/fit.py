@@ -33,7 +33,6 @@ _NOT_FITTED = (
     "prefix_file_s",
     "largest_file",
     "application_bytes_per_s",
-    "copy_bytes_per_s",
     "shared_bytes_per_s",
     "create_s",
 )

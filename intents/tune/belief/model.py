@@ -69,6 +69,7 @@ PRIORS: dict[str, Prior] = {
     "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.4, 0.7),
+    "thread_cores": Prior(0.01, 0.8),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.02, 0.4),
     "application_bytes_per_s": Prior(10 * GIB, 0.9),
@@ -83,6 +84,8 @@ PRIORS: dict[str, Prior] = {
 `synced_bytes_per_s` is that of the cache's device, to which each encode forces the data and what it adds
 (redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
+`thread_cores` what a flush thread takes of a core besides copying (study: 16 bound ones slow a job down more
+than two, though they copy as much),
 `contention` the loss of computation for each stolen
 core, `interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
 (sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
@@ -161,7 +164,8 @@ def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
         wait_s=wait_s,
         slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, shape, rates),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
-        flush_cpu_s=of.cached * shape.rank_bytes / rates["copy_bytes_per_s"],
+        flush_cpu_s=of.cached * shape.rank_bytes / rates["copy_bytes_per_s"]
+        + of.threads * rates["thread_cores"] * alone_s,
         cores=np.where(of.nice, cores, 1.0),
     )
 
@@ -217,7 +221,8 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
     """Return the part of its time in which a flush thread copies, on a core, at the rate that it gets."""
     of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads
-    return np.minimum(1.0, np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"])
+    copying = np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"]
+    return np.minimum(1.0, copying + rates["thread_cores"])
 
 
 def _cores(threads: Array, with_core: Array, place: Array, shape: Shape, rates: Rates) -> Array:

@@ -313,7 +313,7 @@ def test_ranks_that_wait_let_a_flush_at_nice_19_have_their_cores() -> None:
 
 
 def test_what_its_threads_took_of_cores_tells_whether_a_flush_at_nice_19_waits_for_storage() -> None:
-    """A flush of 8 s by threads that have no idle core: at nice 0 hardly faster, or twice as fast."""
+    """A flush of 8 s by threads that have no idle core: at nice 0 twice or nearly three times as fast."""
     shape = Shape(**{**msgspec.structs.asdict(SHAPE), "cores": 4, "mask_cores": 1})
     own = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19}
     share = {}
@@ -327,7 +327,7 @@ def test_what_its_threads_took_of_cores_tells_whether_a_flush_at_nice_19_waits_f
             told.add(own, flush_s=8.0, **took)
         made = updated(told, Belief([own, ASYNC], shape, kept=2))
         share[known] = made.flush_s[1] / made.flush_s[0]
-    assert share["storage"] > 1.3 * max(share["cores"], share["nothing"])
+    assert share["storage"] > 1.2 * max(share["cores"], share["nothing"])
 
 
 def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> None:

@@ -169,7 +169,7 @@ class TestFormulas:
             "call_s": 0.0,
             "cache_misses": 0.0,
         }
-        rates |= {"prefix_file_s": 0.0, "copy_bytes_per_s": 2.0 * GIB, "yielded": 0.015}
+        rates |= {"prefix_file_s": 0.0, "copy_bytes_per_s": 2.0 * GIB, "yielded": 0.015, "thread_cores": 0.0}
         found = parts({**ASYNC, "SCRTUNE_FLUSH_NICE": 19}, no_idle_core, **rates).flush_s
         assert found == pytest.approx(1 + 1 / 0.015, rel=0.05)
 
@@ -181,6 +181,7 @@ class TestFormulas:
         rates |= {
             "prefix_file_s": 0.0,
             "copy_bytes_per_s": 2.0 * GIB,
+            "thread_cores": 0.0,
             "yielded": 0.02,
             "shared_bytes_per_s": 1e18,
         }
@@ -208,7 +209,7 @@ class TestFormulas:
         shape = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
         rates = {"thread_bytes_per_s": 0.1 * GIB, "copy_bytes_per_s": 2.0 * GIB, "interference": 0.0}
         rates |= {"prefix_bytes_per_s": prefix_rate * GIB, "shared_bytes_per_s": 1e18, "contention": 1.0}
-        rates |= {"bound_share": 1.0, "cache_misses": 0.0, "call_s": 0.0, "prefix_file_s": 0.0}
+        rates |= {"thread_cores": 0.0, "cache_misses": 0.0, "call_s": 0.0, "prefix_file_s": 0.0}
         found = parts({**ASYNC, "SCRTUNE_FLUSH_THREADS": 1}, shape, **rates)
         assert found.flush_cpu_s == pytest.approx(1.0)
         assert found.slowdown_s == pytest.approx(1.0)
@@ -399,6 +400,7 @@ class TestCpusOfTheirOwn:
         shape = replaced(files=1, used_cores=4.0, between_s=1e6)
         rates = {"thread_bytes_per_s": GIB, "copy_bytes_per_s": 2.0 * GIB, "prefix_bytes_per_s": 1e18}
         rates |= {"shared_bytes_per_s": 1e18, "call_s": 0.0, "prefix_file_s": 0.0, "interference": 0.0}
+        rates |= {"thread_cores": 0.0}
         return parts(own, shape, **rates)
 
     def test_two_are_enough_and_one_is_half_as_fast(self) -> None:
