@@ -176,14 +176,13 @@ def parts(job: Job, settings: Settings) -> Parts:
     if settings["SCR_CACHE_BYPASS"]:
         return Parts(_to_prefix(job))
     asynchronous = not blocks(settings)
-    copy = (
-        job,
-        1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS,
-        str(settings["SCRTUNE_FLUSH_CPUS"]),
-        int(settings["SCR_FILE_BUF_SIZE"]),
+    wanted = (
+        1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS
     )
-    threads = _threads(job, copy[1])
-    alone_s = _copying_s(job, threads, job.thread_rate, copy[3])
+    buffer = int(settings["SCR_FILE_BUF_SIZE"])
+    copy = (job, wanted, str(settings["SCRTUNE_FLUSH_CPUS"]), buffer)
+    threads = _threads(job, wanted)
+    alone_s = _copying_s(job, threads, job.thread_rate, buffer)
     flush_s, share, stolen = _flush(*copy, int(settings["SCRTUNE_FLUSH_NICE"]) if asynchronous else None)
     return Parts(
         write_s=_to_cache(job),
