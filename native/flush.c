@@ -166,7 +166,7 @@ SCRTUNE_API int axl_file_copy(const char *source, const char *target, unsigned l
     const int dataset = dataset_of(source);
     yield_cores(flush_of(dataset));
     core_time before = {0};
-    if (job.is_root) {
+    if (job.is_root && flush_of(dataset) != NULL) {
         core_time_now(&before);
     }
     const int result = real != NULL ? real(source, target, buffer, more) : -1;

@@ -85,9 +85,8 @@ PRIORS: dict[str, Prior] = {
 (redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` what a flush thread takes of a core besides copying (study: 16 bound ones slow a job down more
-than two, though they copy as much),
-`contention` the loss of computation for each stolen
-core, `interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
+than two, though they copy as much), `contention` the loss of computation for each stolen core,
+`interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
 (sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
 `application_bytes_per_s`; a flush thread that never waits for storage copies `copy_bytes_per_s`, which says
 how much of its time is a core's. All nodes together have `shared_bytes_per_s` of the prefix directory, and
@@ -219,16 +218,20 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
 
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
-    """Return the part of its time in which a flush thread copies, on a core, at the rate that it gets."""
+    """Return the part of its time in which a flush thread wants a core: to copy at the rate that it gets."""
     of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads
     copying = np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"]
     return np.minimum(1.0, copying + rates["thread_cores"])
 
 
+def _computing(shape: Shape) -> int:
+    """Return the cores on which a rank computes."""
+    return max(1, ceil(shape.used_cores - _NEARLY))
+
+
 def _cores(threads: Array, with_core: Array, place: Array, shape: Shape, rates: Rates) -> Array:
     """Return what a rank's flush threads at nice 19 have of a core that they want, beside its computation."""
-    computing = max(1, ceil(shape.used_cores - _NEARLY))
-    return np.clip((place - computing) / (threads * with_core), rates["yielded"], 1.0)
+    return np.clip((place - _computing(shape)) / (threads * with_core), rates["yielded"], 1.0)
 
 
 def _yielding(with_core: Array, cores: Array, shape: Shape) -> Array:
@@ -237,7 +240,7 @@ def _yielding(with_core: Array, cores: Array, shape: Shape) -> Array:
     They have all of the `place` while its rank waits, for others or for storage, and beside its computation
     what that leaves. Only the part of their time in which they have work for a core becomes longer.
     """
-    computing = max(1, ceil(shape.used_cores - _NEARLY))
+    computing = _computing(shape)
     waiting = max(0.0, 1 - shape.used_cores / computing)
     beside = 1 / (1 - with_core + with_core / cores)
     return np.asarray(waiting + (1 - waiting) * beside)
