@@ -228,7 +228,7 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.newest_is_flushed))
+            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.datasets.is_last_flushed))
             yield tuner.output(event, now)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"

@@ -16,11 +16,11 @@ from ...units import count_text
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .checkpoint_clock import CheckpointClock
-from .drop_behind import DropBehind
-from .flush import Flusher
 from .launch import Launch, launch
 from .output import OpenOutput, over_ranks
-from .prefix_index import Prefix
+from .prefix.drop_behind import DropBehind
+from .prefix.flush import Flusher
+from .prefix.index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
 from .settings import LIVE, Levers, overlay

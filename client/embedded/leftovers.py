@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cache import FileMap, NodeCache, datasets_in, has_size
-from .prefix_index import IndexEntry, Prefix
+from .prefix.index import IndexEntry, Prefix
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import msgspec
 from mpi4py import MPI
 
 from .cache import FileMap, NodeCache, has_size
-from .prefix_index import IndexEntry, Prefix
+from .prefix.index import IndexEntry, Prefix
 from .redundancy import Member, can_rebuild, rebuild_set, redundancy_bytes
 from .topology import RankGroup
 

@@ -7,7 +7,7 @@ from ...intents.cpu_list import cpus_of
 from ...intents.events import Values
 from ...scr_config.catalogue import checked
 from ...scr_config.constraints import fatal
-from .copy import CopyOptions
+from .prefix.copy import CopyOptions
 
 _SUPPORTED = {
     "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),

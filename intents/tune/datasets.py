@@ -34,3 +34,16 @@ class Datasets(msgspec.Struct):
     def newest(self) -> int:
         """The newest one, even if it has only begun."""
         return max(self.ended, self.begun)
+
+    @property
+    def is_newest_flushed(self) -> bool:
+        """True when the newest one, even one that has only begun, is in the prefix directory.
+
+        Then a re-init before the next output that a decision reaches forces no flush.
+        """
+        return self.newest <= self.flushed
+
+    @property
+    def is_last_flushed(self) -> bool:
+        """True when the one that ended last is in the prefix directory."""
+        return self.ended <= self.flushed

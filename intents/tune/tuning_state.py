@@ -86,22 +86,9 @@ class TuningState(ActiveSettings):
         index = self.belief.index(self._incumbent) if self.belief else None
         return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
 
-    @property
-    def is_flushed(self) -> bool:
-        """True when the newest checkpoint, even one that has only begun, is in the prefix directory.
-
-        Then a re-init before the next output that a decision reaches forces no flush.
-        """
-        return self.datasets.newest <= self.datasets.flushed
-
-    @property
-    def newest_is_flushed(self) -> bool:
-        """True when the checkpoint that ended last is in the prefix directory."""
-        return self.datasets.ended <= self.datasets.flushed
-
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent) or OWN
-        forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
+        forced_s = 0.0 if self.datasets.is_newest_flushed else pending_s(belief, belief.index(self.settings))
         there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
         return View(
             belief=belief,

@@ -210,7 +210,7 @@ def test_datasets_may_be_numbered_anew() -> None:
     job._dataset = 0
     job.checkpoints(3, flush_every=10)
     assert job.pipeline.tuner is not None
-    assert not job.pipeline.tuner.is_flushed, "none of these three was"
+    assert not job.pipeline.tuner.datasets.is_newest_flushed, "none of these three was"
 
 
 def test_only_what_this_job_has_tried_is_for_good() -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.client.embedded.cache import CachedFile, FileMap, NodeCache
-from scrtune.client.embedded.prefix_index import IndexEntry, Prefix, RankSummary
+from scrtune.client.embedded.prefix.index import IndexEntry, Prefix, RankSummary
 from scrtune.client.paths import JobPaths
 from scrtune.intents.events import SettingsObserved
 from scrtune.replay.reading.cache import user_cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scrtune.client.embedded.copy import TEMPORARY_SUFFIX
+from scrtune.client.embedded.prefix.copy import TEMPORARY_SUFFIX
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 APPLICATION = Path(__file__).parents[2] / "apps" / "mpi_embedded.py"

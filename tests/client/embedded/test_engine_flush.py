@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from scrtune.client.embedded.copy import TEMPORARY_SUFFIX
+from scrtune.client.embedded.prefix.copy import TEMPORARY_SUFFIX
 
 from .job import Job
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrtune.client.embedded.copy import CopyOptions
+from scrtune.client.embedded.prefix.copy import CopyOptions
 from scrtune.client.embedded.settings import Levers, UnsupportedSettingError, overlay
 from scrtune.scr_config.catalogue import compiled_defaults
 

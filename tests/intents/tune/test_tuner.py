@@ -79,22 +79,22 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
 
     tuner = Tuner({**DEFAULTS, **CACHED, "SCR_FLUSH": 2})
     output(tuner, 1)
-    assert not tuner.is_flushed
+    assert not tuner.datasets.is_newest_flushed
     output(tuner, 2)
     flushed(tuner, 2)
-    assert tuner.is_flushed
+    assert tuner.datasets.is_newest_flushed
     output(tuner, 3)
     flushed(tuner, 2)
-    assert not tuner.is_flushed
+    assert not tuner.datasets.is_newest_flushed
     output(tuner, 4)
     flushed(tuner, 4, source="scr")
-    assert not tuner.is_flushed, "SCR notices it in the next output, which no decision reaches any more"
-    assert tuner.newest_is_flushed, "a re-init before that one had no flush to force"
+    assert not tuner.datasets.is_newest_flushed, "SCR notices it in the next output: no decision reaches that"
+    assert tuner.datasets.is_last_flushed, "a re-init before that one had no flush to force"
     output(tuner, 5)
-    assert not tuner.newest_is_flushed
+    assert not tuner.datasets.is_last_flushed
     past = Tuner(DEFAULTS)
     output(past, 1)
-    assert past.is_flushed
+    assert past.datasets.is_newest_flushed
 
 
 def test_nothing_that_changes_flushes_is_tried_before_the_first_one_was_measured() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.embedded.copy import (
+from scrtune.client.embedded.prefix.copy import (
     THREAD_NAME,
     Copy,
     CopyOptions,
     CopyThreads,
 )
-from scrtune.client.embedded.prefix_index import PrefixFile
+from scrtune.client.embedded.prefix.index import PrefixFile
 
 GIVE_UP_S = 20.0
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.embedded.drop_behind import THREAD_NAME, DropBehind
+from scrtune.client.embedded.prefix.drop_behind import THREAD_NAME, DropBehind
 from scrtune.client.embedded.settings import Levers
 from scrtune.intents.settings import DEFAULTS
 
-from ...support.page_cache import resident_share, skip_where_pages_stay
-from .job import Job
+from ....support.page_cache import resident_share, skip_where_pages_stay
+from ..job import Job
 
 WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 1})
 NOT_WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 0})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from scrtune.client.embedded.prefix_index import IndexEntry, Prefix, PrefixFile, RankSummary
+from scrtune.client.embedded.prefix.index import IndexEntry, Prefix, PrefixFile, RankSummary
 
 
 def saved(prefix: Prefix, dataset: int, name: str, *, flags: int = 1, file: str = "") -> RankSummary:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
+from ..settings import Levers
 from .copy import yield_cores
-from .settings import Levers
 
 KEPT = 3
 """Outputs that are remembered: the newest, and what to drop when it begins."""

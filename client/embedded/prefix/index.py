@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from ...scr_config.files import make_directory, write_atomic
-from .cache import Dataset, FileMap, datasets_in
+from ....scr_config.files import make_directory, write_atomic
+from ..cache import Dataset, FileMap, datasets_in
 
 _READ_BYTES = 1 << 20
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...scr_config.files import make_directory, sync_directory
-from ..core_time import CoreTime, CoreTimer
-from .prefix_index import PrefixFile
+from ....scr_config.files import make_directory, sync_directory
+from ...core_time import CoreTime, CoreTimer
+from .index import PrefixFile
 
 MOST_THREADS = 16  # AXL's MAX_THREADS (axl_pthread.c:26)
 TEMPORARY_SUFFIX = "._AXL"

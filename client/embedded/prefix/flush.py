@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from mpi4py import MPI
 
-from ...goodput.events import FlushCompleted
-from ..engine import OutputFlags
-from .cache import FileMap, NodeCache
+from ....goodput.events import FlushCompleted
+from ...engine import OutputFlags
+from ..cache import FileMap, NodeCache
+from ..output import over_ranks
+from ..settings import Levers
+from ..topology import RankGroup
 from .copy import Copy, CopyThreads
-from .output import over_ranks
-from .prefix_index import IndexEntry, Prefix, PrefixFile, RankSummary
-from .settings import Levers
-from .topology import RankGroup
+from .index import IndexEntry, Prefix, PrefixFile, RankSummary
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Checkpoints on their way to the prefix directory, and its index of them."""
