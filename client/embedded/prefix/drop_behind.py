@@ -1,7 +1,7 @@
 """Drop-behind: the page cache gives up checkpoints past the cache that newer ones have replaced.
 
 As native/behind.c does it for a real SCR, where the reasons are. Here the files are on the storage when an
-output is complete (:meth:`.prefix_index.Prefix.sync_written`), so that those before can go at once.
+output is complete (:meth:`.index.Prefix.sync_written`), so that those before can go at once.
 """
 
 import os
