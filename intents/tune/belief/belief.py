@@ -111,7 +111,8 @@ class Belief:
         if not known:
             self._believe(self._prior)
             return
-        data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
+        slowdowns_s = self._prior[:, Row.SLOWDOWN].mean(axis=1)
+        data = measure(known, self.shape.between_s, self._of.threads[:, 0], slowdowns_s)
         predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
         after = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
         limit = _limit(predicted, data)

@@ -68,15 +68,19 @@ Known = Mapping[int, Sequence[ObservedCheckpoint]]
 """The observations of each candidate, oldest first."""
 
 
-def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
-    """Return what `known` shows; `slowdowns_s` are believed of each candidate."""
+def measure(known: Known, between_s: float, threads: Array, slowdowns_s: Array) -> Measured:
+    """Return what `known` shows; each candidate has so many `threads`, and is believed to slow down by so much."""
     groups = {
         (index, row): mine
         for index, seen in known.items()
         for row in (Row.FLUSHED, Row.UNFLUSHED)
         if (mine := [each for each in seen if each.flushed == (row is Row.FLUSHED)])
     }
-    blocking, covariance = _blocking(list(groups.values()), between_s)
+    amplified = [
+        median(each.amplification(between_s, threads[index]) for each in mine)
+        for (index, _), mine in groups.items()
+    ]
+    blocking, covariance = _blocking(list(groups.values()), amplified)
     parts = [
         (index, part) for index, seen in known.items() for part in _parts(seen, float(slowdowns_s[index]))
     ]
@@ -91,13 +95,17 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
     return Measured(rows, np.array([*blocking, *(part.value for _, part in parts)]), whole)
 
 
-def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) -> tuple[Array, Array]:
-    """Return the mean log of the blocking time of each group, and their covariance."""
+def _blocking(
+    groups: Sequence[Sequence[ObservedCheckpoint]], amplifications: Sequence[float]
+) -> tuple[Array, Array]:
+    """Return the mean log of the blocking time of each group, and their covariance.
+
+    Each group has an amplification of its noise: else observations with long waits would count as the surest.
+    """
     seen = [each for group in groups for each in group]
-    # of the settings, not of the one observation: else those with long waits would count as the surest
-    amplified = np.repeat([_amplification(group, between_s) for group in groups], [*map(len, groups)])
+    amplified = np.repeat(amplifications, [*map(len, groups)])
     member = np.repeat(np.eye(len(groups)), [len(group) for group in groups], axis=0)
-    logged = np.concatenate([_winsorised(group, between_s) for group in groups])
+    logged = np.concatenate([*map(_winsorised, groups, amplifications)])
     few = np.array([_FEW_NOISE**2 * (len(group) < SHOWN) for group in groups for _ in group])
     times, runs = np.array([each.time for each in seen]), np.array([each.run for each in seen])
     slow = AUTOCORRELATED**2 * CORRELATION ** np.abs(times[:, None] - times)
@@ -108,13 +116,9 @@ def _blocking(groups: Sequence[Sequence[ObservedCheckpoint]], between_s: float) 
     return covariance @ (weights @ logged), covariance
 
 
-def _amplification(group: Sequence[ObservedCheckpoint], between_s: float) -> float:
-    return median(each.amplification(between_s) for each in group)
-
-
-def _winsorised(group: Sequence[ObservedCheckpoint], between_s: float) -> Array:
+def _winsorised(group: Sequence[ObservedCheckpoint], amplification: float) -> Array:
     logged = np.array([log(max(each.blocking_s, LOWEST)) for each in group])
-    high = _HIGH * _amplification(group, between_s)
+    high = _HIGH * amplification
     if len(group) < SHOWN:
         return np.asarray(np.minimum(logged, logged.min() + high))
     middle = median(logged.tolist())

@@ -143,14 +143,15 @@ def predict(columns: Columns, shape: Shape, rates: Rates) -> Parts:
 
 def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
     is_bound = _is_bound(of, shape)
-    with_core = _with_core(of, shape, rates)
-    wanted = of.threads * with_core
-    busy = np.where(of.own_cpus > 0, np.minimum(wanted, of.own_cpus / shape.ranks_per_node), wanted)
+    with_core, alone = _with_core(of, shape, rates), _with_core_alone(rates)
+    own_cpus = np.where(of.own_cpus > 0, of.own_cpus / shape.ranks_per_node, np.inf)
+    busy = np.minimum(of.threads * with_core, own_cpus)
+    given = np.minimum(1.0, own_cpus / (of.threads * alone))
     place = np.where(is_bound, shape.mask_cores, shape.cores / shape.ranks_per_node)
     cache_s = _cached(shape, rates)
-    alone_s = of.cached * _flush(of, shape, rates, busy / wanted)
+    alone_s = of.cached * _flush(of, shape, rates, given)
     cores = _cores(of.threads, with_core, place, shape, rates)
-    left = np.where(of.nice, _yielding(with_core, cores, shape), busy / wanted)
+    left = np.where(of.nice, _yielding(alone, cores, shape), given)
     beside_s = of.cached * _flush(of, shape, rates, left)
     free_s = meanwhile_s(of, shape.between_s, cache_s)
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
@@ -219,8 +220,13 @@ def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
     """Return the part of its time in which a flush thread wants a core: to copy at the rate that it gets."""
-    of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads
-    copying = np.minimum(rates["thread_bytes_per_s"], of_node) / rates["copy_bytes_per_s"]
+    of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads / rates["copy_bytes_per_s"]
+    return np.minimum(_with_core_alone(rates), of_node + rates["thread_cores"])
+
+
+def _with_core_alone(rates: Rates) -> Array:
+    """Return that part of a thread that shares the storage with no other: of each byte it copies."""
+    copying = rates["thread_bytes_per_s"] / rates["copy_bytes_per_s"]
     return np.minimum(1.0, copying + rates["thread_cores"])
 
 

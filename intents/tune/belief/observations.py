@@ -69,11 +69,15 @@ class ObservedCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
         """The part of a core that a thread of its flush had when it wanted one."""
         return self.flush_cpu_s / (self.flush_cpu_s + self.flush_delay_s)
 
-    def amplification(self, between_s: float) -> float:
-        """Return how much more its blocking time scatters where flushes nearly fill the interval."""
+    def amplification(self, between_s: float, threads: float) -> float:
+        """Return how much more its blocking time scatters where flushes nearly fill the interval.
+
+        Not what its `threads` waited for cores: they get them when the ranks wait.
+        """
         if not (self.flushed and self.beside) or self.flush_s <= _NEAR * between_s:
             return 1.0
-        return min(_MOST_AMPLIFIED, max(1.0, self.flush_s / max(self.blocking_s, 0.02 * self.flush_s)))
+        own_s = self.flush_s - self.flush_delay_s / threads
+        return min(_MOST_AMPLIFIED, max(1.0, own_s / max(self.blocking_s, 0.02 * self.flush_s)))
 
 
 def slowed_as(seen: Seen, cost: CheckpointCost) -> Seen:
