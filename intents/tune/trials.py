@@ -168,18 +168,23 @@ class Trials(TuningState):
         if settings is None:
             return
         situation = situation_now()
-        is_settled = self._trial is None and self._quiet >= _QUIET and self.budget.left_s > 0
+        is_settled = self._trial is None and self._quiet >= _QUIET and not self._may_go_back
         keep = [self._incumbent, self.settings]
         is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
         belief = self.belief
         if belief is None:
             return
         cost_s = self._charge(belief, cost, settings)
-        is_due = is_new or outgrown(situation) or self.budget.left_s <= 0
+        is_due = is_new or outgrown(situation) or self._may_go_back
         if not (self.on and may_try):
             self._quiet += 1
         elif is_due and cost.generation == self.generation:
             self._decide(belief, cost_s, situation, now, flushed=cost.flushed)
+
+    @property
+    def _may_go_back(self) -> bool:
+        """Whether tuned settings have used up the budget: each checkpoint decides whether they stay."""
+        return self.budget.left_s <= 0 and self.wanted != self.baseline
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> float:
         """Enter a checkpoint into the budget, and into the log of the trial that its settings came from.
@@ -228,7 +233,10 @@ class Trials(TuningState):
                 self._judge(trial, view, cost_s, now)
         elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
-        if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
+        if self._trial is not None:
+            return
+        if max(self.budget.left_s, self.budget.overdraft_s) <= 0:
+            self._quiet += 1
             return
         now_is = replace(now_is, settings=self.settings)
         view = self._view(belief, now_is)
