@@ -1,7 +1,7 @@
 """What the tuner is worth: seconds of real jobs alone and under `scrtune run`, against the best of a grid.
 
-    python -m benchmarks.loop [--quick] [--engine embedded|libscr] [--workloads big-file,...] [--rounds 3]
-        [--test-api DIR] [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE] [--place DIR]
+    python -m benchmarks.loop [--quick] [--engine embedded|libscr] [--workloads big-file,...] [--starts best,...]
+        [--rounds 3] [--test-api DIR] [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE] [--place DIR]
         [--levers] [--json]
 
 For each workload (settings.py) a grid of joint settings is measured in short jobs, forwards and backwards,
@@ -34,6 +34,7 @@ GRID_CHECKPOINTS = 8
 QUICK_GRID_CHECKPOINTS, QUICK_GRID = 5, 7
 FINALISTS = 3
 QUICK = ("big-file", "compute-heavy")
+STARTS = ("defaults", "poor", "best")
 
 
 class Bench:
@@ -77,7 +78,8 @@ class Bench:
         self.say(f"== {name}: grid")
         best = self.best(work)
         self.say(f"best: {best.name}")
-        starts = {"defaults": DEFAULTS, "poor": POOR_START, "best": best}
+        every = {"defaults": DEFAULTS, "poor": POOR_START, "best": best}
+        starts = {start: every[start] for start in self._options.starts}
         plan = [(start, tuned) for start in starts for tuned in (False, True)]
         runs: dict[tuple[str, bool], list[Seconds]] = {}
         for number in range(self._options.rounds):
@@ -160,6 +162,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--workloads", type=lambda text: text.split(","), help=f"default: {','.join(WORKLOADS)}"
     )
+    parser.add_argument(
+        "--starts", type=lambda text: text.split(","), default=STARTS, help=f"default: {','.join(STARTS)}"
+    )
     parser.add_argument("--rounds", type=int, help="default 3, with --quick 1")
     parser.add_argument("--nodes", type=int, default=2, help="simulated, a rank each (default 2)")
     parser.add_argument("--checkpoints", type=int, help="of a job (default 40)")
@@ -182,6 +187,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--verbose", action="store_true", help="show what scrtune says")
     parser.add_argument("--json", action="store_true", help="print all seconds as JSON instead of tables")
     options = parser.parse_args()
+    if unknown := {*options.starts} - {*STARTS}:
+        parser.error(f"--starts {','.join(sorted(unknown))}: choose from {','.join(STARTS)}")
     options.rounds = options.rounds or (1 if options.quick else 3)
     if options.test_api and options.engine != "libscr":
         parser.error("--test-api needs --engine libscr")

@@ -44,7 +44,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A workload's runs, round by round: `alone` and `tuned` by start, of which "best" is the grid's best."""
+    """A workload's runs, round by round: `alone` and `tuned` by start, of which "best" is the grid's best (not every start need be there)."""
 
     workload: str
     best: str
@@ -91,10 +91,10 @@ def table(comparison: Comparison) -> Iterator[str]:
     for start, alone in comparison.alone.items():
         yield _row(start, "alone", alone, alone, "", "", "")
         if tuned := comparison.tuned.get(start):
-            best = comparison.alone["best"]
+            best = comparison.alone.get("best")
             shares = (
                 ["", ""]
-                if start == "best"
+                if start == "best" or best is None
                 else [
                     _or_dash(share(alone, tuned, best, lambda run: run.whole_s)),
                     _or_dash(share(alone, tuned, best, lambda run: run.late_s)),
