@@ -1,8 +1,8 @@
 """What the tuner is worth: seconds of real jobs alone and under `scrtune run`, against the best of a grid.
 
-    python -m benchmarks.loop [--quick] [--engine embedded|libscr] [--workloads big-file,...] [--starts best,...]
-        [--rounds 3] [--test-api DIR] [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE] [--place DIR]
-        [--levers] [--json]
+    python -m benchmarks.loop [--quick] [--engine embedded|libscr] [--workloads big-file,...] [--rounds 3]
+        [--starts best,...] [--test-api DIR] [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE]
+        [--place DIR] [--levers] [--json]
 
 For each workload (settings.py) a grid of joint settings is measured in short jobs, forwards and backwards,
 then the three fastest in jobs of full length: the fastest is "best". Each round then runs the whole job from

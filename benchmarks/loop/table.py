@@ -44,7 +44,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A workload's runs, round by round: `alone` and `tuned` by start, of which "best" is the grid's best (not every start need be there)."""
+    """A workload's runs, round by round: `alone` and `tuned` by start; one of "best" is the grid's best."""
 
     workload: str
     best: str
