@@ -22,7 +22,7 @@ from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
 from .rules.situation import Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
-from .tune.active_settings import AppliedSettings
+from .tune.applied_settings import AppliedSettings
 from .tune.decisions import Decision
 from .tune.job_run import JobRun
 from .tune.knowledge import Knowledge

@@ -15,7 +15,7 @@ from ..rules.explain import describe, users_change
 from ..rules.guards import outgrown
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, flush_every, is_asynchronous, is_cached
+from ..settings import difference, flush_every, is_cached
 from .active_settings import values
 from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
@@ -24,15 +24,12 @@ from .choice.chooser import OWN, View, best, is_replay_due, is_surely_worse, p_b
 from .choice.judge import KEEP_AT_LAST, LastLook, judge
 from .choice.next_launch import for_nothing, why_at_launch, without_launch
 from .decisions import Breakdown, Outcome, Verdict, compare
-from .flush_watch import FlushWatch
-from .tuning_state import Trial, TuningState
+from .trial import FlushWatch, Trial, why_overdue, why_too_expensive
+from .tuning_state import TuningState
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _QUIET = 6
-_NEARLY_ALL, _OVERDUE = 0.95, 0.05
-"""Of the interval, after which the next output is due; probability that a flush takes as long as it has."""
-
 _OF_OUTPUTS = {lever.name for lever in LEVERS if Component.OUTPUT in lever.components}
 """Of others a checkpoint without a flush says nothing."""
 
@@ -103,26 +100,14 @@ class Trials(TuningState):
         if self._leaving is not None and output.dataset >= self._leaving[0]:
             self._go_back(self._leaving[1], now)
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
-            self._stop_if_expensive(self._trial, self.belief, output, now)
+            share = self.learner.usual_size.share(output.bytes)
+            most_s = max(self.budget.left_s, self.budget.overdraft_s)
+            self._end_early(why_too_expensive(self._trial, self.belief, output, share, most_s), now)
         return self._outcome()
 
-    def _stop_if_expensive(self, trial: Trial, belief: Belief, output: OutputCompleted, now: float) -> None:
-        """End a trial of which one output lost all that may be lost: its cost is known when its flush ends.
-
-        Until then the next output would take as long, and the one after it where the flush ends late.
-        """
-        index = belief.index(self.wanted)
-        if (
-            index in {None, OWN}
-            or trial.since_launch
-            or not (output.flush_due and is_asynchronous(self.settings))
-        ):
-            return
-        expected_s = self.learner.usual_size.share(output.bytes) * float(belief.felt[OWN].mean())
-        lost_s = trial.flushes.output(output) - expected_s
-        if lost_s > max(self.budget.left_s, self.budget.overdraft_s):
-            self._dropped[identity(self.wanted)] += 1
-            self._revert(trial, now, f"one output lost {lost_s:.3f} s against your own settings")
+    def _end_early(self, why: str, now: float) -> None:
+        if why:
+            self._go_back(why, now)
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
@@ -131,19 +116,9 @@ class Trials(TuningState):
             self._trial.flushes.flushed(flush)
 
     def step(self, step: StepCompleted, now: float) -> Outcome:
-        """Take in that a step ended. A trial ends before its next output if its flush is overdue.
-
-        That output waits for it in any case. Under the trial's settings it would begin another such flush,
-        for which the one after it waits; past the cache it begins none.
-        """
-        trial, belief = self._trial, self.belief
-        is_watched = trial is not None and not trial.since_launch and not is_cached(trial.incumbent)
-        if trial is not None and is_watched and belief is not None and flush_every(self.settings) == 1:
-            index, passed_s = belief.index(self.wanted), trial.flushes.under_way_s(step.end_s)
-            is_next_due = passed_s > _NEARLY_ALL * belief.shape.between_s
-            if is_next_due and index is not None and belief.p_longer(index, passed_s) < _OVERDUE:
-                self._dropped[identity(self.wanted)] += 1
-                self._revert(trial, now, f"its flush is overdue, after {passed_s:.3f} s")
+        """Take in that a step ended. A trial ends before its next output if its flush is overdue."""
+        if self._trial is not None and self.belief is not None:
+            self._end_early(why_overdue(self._trial, self.belief, step), now)
         return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
@@ -233,8 +208,11 @@ class Trials(TuningState):
                 self._judge(trial, view, cost_s, now)
         elif self.wanted != self.baseline and (why := self._why_back(view)):
             self._leave(view, view.incumbent, OWN, why, now)
-        if self._trial is not None:
-            return
+        if self._trial is None:
+            self._choose(belief, now_is, now)
+
+    def _choose(self, belief: Belief, now_is: Situation, now: float) -> None:
+        """Try what is expected to save most, if anything may be tried."""
         if max(self.budget.left_s, self.budget.overdraft_s) <= 0:
             self._quiet += 1
             return
@@ -336,6 +314,8 @@ class Trials(TuningState):
         self._trial = Trial(
             generation=self.generation,
             incumbent=self._incumbent,
+            wanted=self.wanted,
+            settings=self.settings,
             proposal=proposal,
             since_launch=since_launch,
             flushes=FlushWatch(self.datasets.newest),
@@ -356,7 +336,13 @@ class Trials(TuningState):
             source="goodput feedback",
         )
         self.put(self.baseline)
-        self._trial = Trial(generation=self.generation, incumbent=self._incumbent, proposal=again)
+        self._trial = Trial(
+            generation=self.generation,
+            incumbent=self._incumbent,
+            wanted=self.wanted,
+            settings=self.settings,
+            proposal=again,
+        )
         self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes), belief.breakdown(OWN))
 
     def _try_since_launch(self, proposal: Proposal, now: float) -> None:

@@ -22,8 +22,9 @@ from .choice.chooser import (
 from .datasets import Datasets
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
+from .trial import Trial
 from .trials import USED_UP, Trials
-from .tuning_state import TWICE, Trial
+from .tuning_state import TWICE
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"

@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import msgspec
-
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import describe
@@ -20,27 +18,10 @@ from .choice.chooser import OWN, Choice, View, is_blind_bet, p_better
 from .choice.judge import KEEP
 from .choice.switching import out_of_reach, pending_s, switch_seconds
 from .datasets import Datasets
-from .flush_watch import FlushWatch
 
 TWICE = 2
 """Settings that were taken back so often are not tried again."""
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
-
-
-class Trial(msgspec.Struct, kw_only=True):
-    """The changes of `proposal` to the settings `incumbent`, since `generation`; `looks` counts checkpoints.
-
-    A trial `since_launch` began with the launch of a run, and no other run can take it back.
-    """
-
-    generation: int
-    incumbent: Values
-    proposal: Proposal
-    looks: int = 0
-    lost_s: float = 0.0
-    """Seconds that its checkpoints took beyond the user's own settings, expected rework aside."""
-    flushes: FlushWatch = msgspec.field(default_factory=FlushWatch)
-    since_launch: bool = False
 
 
 class TuningState(ActiveSettings):

@@ -14,7 +14,8 @@ from scrtune.intents.events import (
 )
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.settings import DEFAULTS, is_asynchronous
-from scrtune.intents.tune.active_settings import ActiveSettings, AppliedSettings
+from scrtune.intents.tune.active_settings import ActiveSettings
+from scrtune.intents.tune.applied_settings import AppliedSettings
 from scrtune.intents.tune.decisions import Verdict
 
 from ..support.simulated_job import CACHED, REAL, Job, replayed, state

@@ -69,7 +69,7 @@ Known = Mapping[int, Sequence[ObservedCheckpoint]]
 
 
 def measure(known: Known, between_s: float, threads: Array, slowdowns_s: Array) -> Measured:
-    """Return what `known` shows; each candidate has so many `threads`, and is believed to slow down by so much."""
+    """Return what `known` shows; of each candidate `threads` copy, and `slowdowns_s` are believed."""
     groups = {
         (index, row): mine
         for index, seen in known.items()
