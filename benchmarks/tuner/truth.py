@@ -251,7 +251,8 @@ def _flush(job: Job, wanted: int, where: str, buffer: int, nice: int | None) -> 
         computing = ceil(job.busy)
         spare = (job.mask if job.bound else job.cores / job.ranks_per_node) - computing
         left = min(1.0, max(LEFT_OVER, spare / (threads * duty)))
-        beside = 1 / (1 - duty + duty / left)  # only while it needs a core it waits for one
+        # of each byte it copies: how many share the storage is no matter
+        beside = 1 / (1 - job.duty + job.duty / left)
         rate *= beside + (1 - beside) * (1 - job.busy / computing)
     flush_s = _copying_s(job, threads, rate, buffer)
     if yields:
@@ -289,20 +290,22 @@ def _placed(
 ) -> tuple[float, float]:
     """Rate of a flush thread where it runs, and the share of the ranks' computation that it takes there."""
     needed = threads * job.ranks_per_node * duty
+    alone = threads * job.duty  # cores that a rank's threads need to copy as fast as they can
     if cpus:  # beside the ranks, as far as these are not their CPUs
         overlap = sum(cpu < job.used for cpu in cpus) / len(cpus) if job.bound else 0.0
         slow = job.bound_factor if overlap and asynchronous else 1.0
         spare = job.cores - job.busy * job.ranks_per_node
         taken = needed * overlap if job.bound else max(0.0, needed - spare)
-        rate = job.thread_rate * min(1.0, len(cpus) / needed) * (1 - overlap * (1 - slow))
+        rate = job.thread_rate * min(1.0, len(cpus) / job.ranks_per_node / alone)
+        rate *= 1 - overlap * (1 - slow)
         return rate, job.steal * taken / (job.busy * job.ranks_per_node)
     if job.bound:
         slow = job.bound_factor if asynchronous else 1.0
         share = min(1.0, threads * duty / job.mask)
-        return job.thread_rate * slow * min(1.0, job.mask / (threads * duty)), job.steal * share
+        return job.thread_rate * slow * min(1.0, job.mask / alone), job.steal * share
     spare = job.cores - job.busy * job.ranks_per_node
     taken = min(1.0, max(0.0, needed - spare) / (job.busy * job.ranks_per_node))
-    return job.thread_rate * min(1.0, job.cores / needed), job.steal * taken
+    return job.thread_rate * min(1.0, job.cores / job.ranks_per_node / alone), job.steal * taken
 
 
 @lru_cache(maxsize=4096)
