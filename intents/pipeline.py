@@ -15,6 +15,7 @@ from ..goodput.events import (
     JobEnded,
     JobStarted,
     OutputCompleted,
+    OutputStarted,
     RestartCompleted,
     StepCompleted,
 )
@@ -105,9 +106,8 @@ class Pipeline(JobState):
     def _look(self, node: NodeObserved, now: float) -> None:
         applied = self.applied
         settings = applied.values or self.settings
-        if is_holding := is_cached(settings):
-            each_bytes = self.observers.flush(self.settings).checkpoint_bytes
-            self._held = Held(applied.cached, settings, 0, each_bytes)
+        if is_holding := is_cached(settings) and not applied.is_writing:
+            self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
         self.observers.add_node(node, now, is_cached=is_holding)
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
@@ -183,6 +183,8 @@ class Pipeline(JobState):
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
+        if isinstance(event, OutputStarted):
+            self.applied.is_writing = True
         known = self.contradictions if isinstance(event, RestartCompleted) else ()
         self.observers.add_event(event, self.settings)
         yield from self._account_for(event, now)

@@ -6,10 +6,10 @@ from statistics import fmean
 from ...goodput.events import OutputCompleted
 from ..events import SettingsObserved, Values
 from ..observe.io.shared_files import SharedFiles
-from ..settings import DEFAULTS, is_cached
+from ..settings import DEFAULTS, is_cached, number
 from .active_settings import ActiveSettings
 
-_REMEMBERED_REINITS = 8
+_REMEMBERED_REINITS, _REMEMBERED_DATASETS = 8, 64
 
 
 class AppliedSettings:
@@ -24,6 +24,8 @@ class AppliedSettings:
         """Valid ones of the job so far."""
         self.cached = 0
         """Those of them that went through the cache, whether their flush has ended or not."""
+        self.is_writing = False
+        """An output is under way: what the cache has free says nothing of what it holds."""
         self.obeyed = 0
         """The last ones in a row that SCR_Need_checkpoint asked for."""
         self.start_s = 0.0
@@ -33,6 +35,7 @@ class AppliedSettings:
         self.shared_files = SharedFiles()
         self.applied_s = 0.0
         """Seconds of applying settings so far."""
+        self._cached_bytes: deque[int] = deque(maxlen=_REMEMBERED_DATASETS)
         self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
 
     @property
@@ -40,9 +43,16 @@ class AppliedSettings:
         """Mean seconds of the last re-inits of SCR that forced no flush; 0 before there was one."""
         return fmean(self._reinits) if self._reinits else 0.0
 
+    @property
+    def dataset_bytes(self) -> int:
+        """Mean bytes, on all nodes, of the datasets that the cache holds; 0 before there was one."""
+        places = max(1, number(self.values, "SCR_CACHE_SIZE"))
+        held = [*self._cached_bytes][-places:]
+        return round(fmean(held)) if held else 0
+
     def begin_run(self, job: SettingsObserved, now: float) -> Values:
         """Take in that a run of `job` begins; returns the settings that it begins with."""
-        self.start_s = now
+        self.start_s, self.is_writing = now, False
         self.values = {**DEFAULTS, **job.settings, **job.advised}
         self.shared_files.begin_run()
         return self.values
@@ -59,7 +69,7 @@ class AppliedSettings:
         `was_flushed`: the checkpoint before it was in the prefix directory: a re-init forced no flush.
         """
         self.shared_files.add(output)
-        self.last_s = output.end_s
+        self.last_s, self.is_writing = output.end_s, False
         self.checkpoints += output.checkpoint and output.valid
         if output.checkpoint:
             self.obeyed = self.obeyed + 1 if output.due else 0
@@ -70,5 +80,7 @@ class AppliedSettings:
             if apply_s > 0 and was_flushed and any(map(active.mutability.needs_reinit, changed)):
                 self._reinits.append(apply_s)
             self.values = settings
-        self.cached += output.checkpoint and output.valid and is_cached(self.values)
+        if output.checkpoint and output.valid and is_cached(self.values):
+            self.cached += 1
+            self._cached_bytes.append(output.bytes)
         return apply_s

@@ -335,7 +335,7 @@ def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> N
     told = Told()
     for wait_s in (0.1, 0.3, 0.0, 0.6, 0.2, 0.4, 14.0, 0.3, 12.0, 0.5):
         told.add(ASYNC, wait_s=wait_s, flush_s=20.0)
-    found = measure({0: told.all}, SHAPE.between_s, np.zeros(1))
+    found = measure({0: told.all}, SHAPE.between_s, np.ones(1), np.zeros(1))
     (flushed,) = (
         value for seen, value in zip(found.rows, found.values, strict=True) if seen.row is Row.FLUSHED
     )

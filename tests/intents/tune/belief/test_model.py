@@ -173,6 +173,15 @@ class TestFormulas:
         found = parts({**ASYNC, "SCRTUNE_FLUSH_NICE": 19}, no_idle_core, **rates).flush_s
         assert found == pytest.approx(1 + 1 / 0.015, rel=0.05)
 
+    def test_threads_at_nice_19_copy_as_little_however_many_share_the_storage(self) -> None:
+        """Four have 0.08 of a core, which copies 0.04 GiB/s: the 0.25 that storage takes are no limit."""
+        no_idle_core = replaced(cores=4, mask_cores=4, used_cores=1.0, between_s=1e9)
+        rates = {"thread_bytes_per_s": 0.5 * GIB, "copy_bytes_per_s": 0.5 * GIB, "prefix_bytes_per_s": GIB}
+        rates |= {"yielded": 0.02, "thread_cores": 0.0, "largest_file": 0.125, "cache_misses": 0.0}
+        rates |= {"call_s": 0.0, "prefix_file_s": 0.0}
+        four = {**ASYNC, "SCRTUNE_FLUSH_NICE": 19, "SCRTUNE_FLUSH_THREADS": 4}
+        assert parts(four, no_idle_core, **rates).flush_s == pytest.approx(2 / 0.04, rel=0.01)
+
     @pytest.mark.parametrize(("used", "seconds"), [(1.0, 1 + 1 / 0.02), (0.6, 2 / 0.423), (0.0, 2.0)])
     def test_a_flush_at_nice_19_goes_on_while_the_ranks_wait(self, used: float, seconds: float) -> None:
         """2 GiB, of which a core takes half of the 2 s: 0.4 of the time for all, else 2 % of a core."""
