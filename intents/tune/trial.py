@@ -70,7 +70,7 @@ class Trial(msgspec.Struct, kw_only=True):
 def why_too_expensive(
     trial: Trial, belief: Belief, output: OutputCompleted, share: float, most_s: float
 ) -> str:
-    """Return why `trial` ends with an output that lost over `most_s`; empty where it goes on.
+    """Take in an output of `trial`; return why it ends if that lost over `most_s`, empty where it goes on.
 
     The output has a `share` of the usual bytes. Its cost is known when its flush ends: until then the next
     output would take as long, and the one after it where the flush ends late.
