@@ -310,7 +310,14 @@ class Trials(TuningState):
         self._noted.discard((Verdict.PENDING, proposal.rule))
         if self.pending is not None and self.pending.rule == proposal.rule:
             self.pending = None
-        self.put({**self._incumbent, **proposal.changes})
+        wanted = {**self._incumbent, **proposal.changes}
+        self._tried[identity(wanted)] = self._begin_trial(proposal, wanted, since_launch=since_launch)
+        index = belief.index(self.wanted)
+        expected = belief.breakdown(index) if index is not None else None
+        self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
+
+    def _begin_trial(self, proposal: Proposal, wanted: Values, *, since_launch: bool = False) -> Trial:
+        self.put(wanted)
         self._trial = Trial(
             generation=self.generation,
             incumbent=self._incumbent,
@@ -320,10 +327,7 @@ class Trials(TuningState):
             since_launch=since_launch,
             flushes=FlushWatch(self.datasets.newest),
         )
-        self._tried[identity(self.wanted)] = self._trial
-        index = belief.index(self.wanted)
-        expected = belief.breakdown(index) if index is not None else None
-        self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
+        return self._trial
 
     def _replay(self, belief: Belief, now: float) -> None:
         """Try the user's own settings against those that won: a belief may be wrong."""
@@ -335,14 +339,7 @@ class Trials(TuningState):
             intent="goodput",
             source="goodput feedback",
         )
-        self.put(self.baseline)
-        self._trial = Trial(
-            generation=self.generation,
-            incumbent=self._incumbent,
-            wanted=self.wanted,
-            settings=self.settings,
-            proposal=again,
-        )
+        self._begin_trial(again, self.baseline)
         self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes), belief.breakdown(OWN))
 
     def _try_since_launch(self, proposal: Proposal, now: float) -> None:

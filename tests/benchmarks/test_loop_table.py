@@ -84,3 +84,9 @@ def test_the_table_has_a_row_for_each_start_alone_and_tuned() -> None:
     poor, best = cells[1], cells[3]
     assert (poor[3], poor[-3], poor[-1]) == ("0.62 (0.62 to 0.62)", "0.75 (0.75 to 0.75)", "3/1 3/1")
     assert (best[3], best[-3]) == ("1.05 (1.05 to 1.05)", "")
+
+
+def test_without_jobs_from_the_best_there_is_no_share_of_its_saving() -> None:
+    comparison = TABLE.Comparison("big-file", "SINGLE async", {"poor": runs(40)}, {"poor": runs(25)})
+    *_, tuned = TABLE.table(comparison)
+    assert [cell.strip() for cell in tuned.strip("|").split("|")][-3:] == ["", "", "0/1"]
