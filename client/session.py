@@ -63,9 +63,9 @@ class Session:
     def need_checkpoint(self) -> bool:
         """Return whether a checkpoint is due. Also the place where a flush that has ended is noticed."""
         asked_s = time.time()
-        self._report(self._happened())
+        ended = self._happened()
         needed = self._is_due = self._engine.need_checkpoint()
-        self._report(self._implicit_steps.asked(asked_s, time.time()))
+        self._hold([*ended, *self._implicit_steps.asked(asked_s, time.time())])
         return needed
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
@@ -83,7 +83,7 @@ class Session:
             generation=self._generation,
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
-        self._report([*before, started])
+        self._hold([*before, started])
         if self._gate:
             self._gate.open()
 
@@ -160,7 +160,7 @@ class Session:
         end_s = time.time()
         if self._libscr:
             self._libscr.add_step(number, start_s, end_s)
-        self._report([StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=self._writer)])
+        self._hold([StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=self._writer)])
 
     def finalize(self) -> None:
         """Finish the flush under way. Once; later calls do nothing."""
@@ -181,6 +181,8 @@ class Session:
     ) -> None:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
+        else:
+            self._report([])
 
     def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
         processes = comm.gather((host_name(), os.getpid()), root=0) or ()
@@ -208,8 +210,14 @@ class Session:
         return self._tuned.happened(look=look) if self._tuned else ()
 
     def _report(self, events: Sequence[Event]) -> None:
-        if self._emitter and events:
+        """Send `events`, and those that are held."""
+        if self._emitter:
             self._emitter.emit(*events)
+
+    def _hold(self, events: Sequence[Event]) -> None:
+        """Send what decides nothing together with the end of the next output, if that comes soon."""
+        if self._emitter and events:
+            self._emitter.hold(*events)
 
 
 def library_for(comm: MPI.Intracomm) -> Library | None:

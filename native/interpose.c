@@ -218,35 +218,40 @@ SCRTUNE_API int scr_log_halt(const char *reason)
     return real(reason);
 }
 
-/* SCR (3.0 to 3.1) writes its log to syslog, too, where SCR_LOG_SYSLOG_ENABLE=0 says that it shall not: scr_log.c has a
- * flag of its own, which nothing clears. On rank 0 each of a checkpoint's dozen messages keeps the other ranks waiting. */
+/* SCR (3.0, 3.1) writes its log to syslog, too, where SCR_LOG_SYSLOG_ENABLE=0 says that it shall not: scr_log.c goes by
+ * a flag of its own, which nothing clears. Rank 0 does so ten times a checkpoint, while the other ranks wait. */
 static bool is_unwanted(const void *caller)
 {
-    KEEP_ERRNO;
+    KEEP_ERRNO; /* a message may have it, as %m */
     Dl_info info;
     return dladdr(caller, &info) != 0 && info.dli_sname != NULL && strncmp(info.dli_sname, "scr_log_", 8) == 0 &&
            scr_int("scr_log_syslog_enable", 1) == 0;
 }
 
-#define LOG_UNLESS_UNWANTED(priority, format)         \
-    if (!is_unwanted(__builtin_return_address(0))) {  \
-        va_list arguments;                            \
-        va_start(arguments, format);                  \
-        vsyslog(priority, format, arguments);         \
-        va_end(arguments);                            \
+static void log_for(const void *caller, int priority, const char *format, va_list arguments)
+{
+    if (!is_unwanted(caller)) {
+        vsyslog(priority, format, arguments);
     }
+}
 
 #undef syslog /* a macro where the compiler checks formats */
 SCRTUNE_API void syslog(int priority, const char *format, ...)
 {
-    LOG_UNLESS_UNWANTED(priority, format)
+    va_list arguments;
+    va_start(arguments, format);
+    log_for(__builtin_return_address(0), priority, format, arguments);
+    va_end(arguments);
 }
 
 SCRTUNE_API void __syslog_chk(int priority, int flag, const char *format, ...);
 SCRTUNE_API void __syslog_chk(int priority, int flag, const char *format, ...)
 {
     (void)flag;
-    LOG_UNLESS_UNWANTED(priority, format)
+    va_list arguments;
+    va_start(arguments, format);
+    log_for(__builtin_return_address(0), priority, format, arguments);
+    va_end(arguments);
 }
 
 /* SCR_Init would take each cached dataset's redundancy apart and put it together again: who is killed meanwhile loses

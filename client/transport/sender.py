@@ -3,6 +3,7 @@
 import itertools
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Iterable
@@ -18,6 +19,9 @@ from . import wire
 QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
 _FIRST_LINGER_S = 5.0  # on a busy node an application of a few seconds may end before its daemon has begun
+HOLD_S = 0.5
+"""For no longer is an event held: an application that takes checkpoints more often wants its cores most."""
+_HELD = 64
 _numbers = itertools.count(1)
 
 
@@ -82,9 +86,11 @@ class Emitter:
         *,
         sender: str | None = None,
         queue_limit: int = QUEUE_LIMIT,
+        hold_s: float = HOLD_S,
         unheard: Path | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self._hold_s = hold_s
         self._unheard = unheard
         self._queue_limit = queue_limit
         # each emitter has its own sequence, and so a name of its own
@@ -101,6 +107,8 @@ class Emitter:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self.dropped = 0
+        self._held: list[Event] = []
+        self._sent_s = 0.0
         self._own: EnvelopeSocket | None = None
         with suppress(zmq.ZMQError, UnicodeEncodeError):  # a bad endpoint: every event is dropped
             self._own = EnvelopeSocket(
@@ -108,7 +116,7 @@ class Emitter:
             )
 
     def emit(self, *events: Event) -> bool:
-        """Send `events` in one envelope; return whether all could be sent.
+        """Send `events` in one envelope, behind those that are held; return whether all could be sent.
 
         One costs less than several: each wakes the daemon, which takes the core from the sender where none is
         idle. Where an event cannot be encoded, each has an envelope of its own.
@@ -116,14 +124,31 @@ class Emitter:
         if os.getpid() != self._pid:
             self._start_anew_in_child()
         with self._lock:
-            try:
-                is_sent = self._own is not None and self._own.push(events=events, dropped=self.dropped)
-            except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
-                if len(events) > 1:
-                    return sum(self.emit(event) for event in events) == len(events)
-                is_sent = False
-            self.dropped += 0 if is_sent else len(events)
-            return is_sent
+            events, self._held = (*self._held, *events), []
+            self._sent_s = time.monotonic()
+            return not events or self._push(events)
+
+    def hold(self, *events: Event) -> None:
+        """Send `events`, for which nobody waits, with the next ones; at once if none were sent for `hold_s`.
+
+        A process that is killed meanwhile takes them with it.
+        """
+        if os.getpid() != self._pid:
+            self._start_anew_in_child()
+        with self._lock:
+            self._held += events
+            if len(self._held) >= _HELD or time.monotonic() - self._sent_s >= self._hold_s:
+                self.emit()
+
+    def _push(self, events: tuple[Event, ...]) -> bool:
+        try:
+            is_sent = self._own is not None and self._own.push(events=events, dropped=self.dropped)
+        except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
+            if len(events) > 1:
+                return sum(self._push((event,)) for event in events) == len(events)
+            is_sent = False
+        self.dropped += 0 if is_sent else len(events)
+        return is_sent
 
     def _start_anew_in_child(self) -> None:
         with warnings.catch_warnings():
@@ -145,6 +170,7 @@ class Emitter:
         if self._unheard is not None and self._unheard.exists():
             linger_s = _FIRST_LINGER_S
         with self._lock:
+            self.emit()
             if self._own is not None:
                 self._own.close(linger_s)
             self._own = None

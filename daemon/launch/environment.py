@@ -76,15 +76,16 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
     """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
     files = config_files(default, options, inherited)
+    preloaded = library(options.preload)
     variables = {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
         "SCR_CONF_FILE": str(files.scr_conf),
         **options.variables(),
-        **log_variables(files.user_conf, inherited),
+        **(log_variables(files.user_conf, inherited) if preloaded else {}),
         **end_variables(inherited),
     }
-    return Job(files=files, asked=options, variables=variables, library=library(options.preload))
+    return Job(files=files, asked=options, variables=variables, library=preloaded)
 
 
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
@@ -156,20 +157,22 @@ def variables_by_hand(
     is_wanted = config and (config != str(paths.scr_conf) or paths.begun_with.exists())
     named = {"SCR_CONF_FILE": config} if is_wanted else {}
     own = user_conf_path({**inherited, **named}, Path.cwd())
-    logs = log_variables(own if own.is_file() else None, inherited)
+    preloaded = library(preload)
+    logs = log_variables(own if own.is_file() else None, inherited) if preloaded else {}
     return {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
         **named,
         **{name: value for name, value in logs.items() if name not in settings},
-        **library_variables(paths, library(preload), ""),
+        **library_variables(paths, preloaded, ""),
     }
 
 
 def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which SCR logs what it does within its calls: to its own file alone.
 
-    None if the user has set anything about it, in any layer that SCR reads.
+    The preloaded library keeps it from syslog, and says where the file is: for a job without it they are of
+    no use. None if the user has set anything about it, in any layer that SCR reads.
     """
     resolved = _resolved(user_conf, inherited)
     if resolved.sources["SCR_LOG_ENABLE"] != DEFAULT or not resolved.settings["SCR_LOG_TXT_ENABLE"]:

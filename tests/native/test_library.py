@@ -27,6 +27,7 @@ INTERPOSED = {
     "SCR_Start_checkpoint",
     "SCR_Start_output",
     "SCR_Start_restart",
+    "__syslog_chk",
     "axl_file_copy",
     "axl_get_nprocs",
     "fdopen",
@@ -37,6 +38,7 @@ INTERPOSED = {
     "scr_halt_sync_and_decrement",
     "scr_log_halt",
     "scr_reddesc_recover",
+    "syslog",
 }
 
 
@@ -218,3 +220,69 @@ def test_scr_init_is_timed_without_the_wait_for_ranks_and_without_recovery(
     assert ran.returncode == 0, ran.stderr
     started = json.loads(events.read_text().splitlines()[0])
     assert 0.1 <= started["init_s"] <= float(ran.stdout) - 0.2 - 0.4 + 1e-5
+
+
+LOGS = r"""
+/* SCR's log, as scr_log.c keeps it: by a flag of its own, whatever its parameter says. */
+#include <syslog.h>
+int scr_my_rank_world, scr_log_syslog_enable;
+int scr_log_event(const char *type)
+{
+    syslog(LOG_INFO, "event=%s", type);
+    return 0;
+}
+int scr_err(const char *text)
+{
+    syslog(LOG_ERR, "%s", text);
+    return 0;
+}
+"""
+
+
+LISTENS = r"""
+#include <stdio.h>
+#include <syslog.h>
+#undef vsyslog
+void vsyslog(int priority, const char *format, __builtin_va_list arguments)
+{
+    printf("<%d> ", priority);
+    vprintf(format, arguments);
+    puts("");
+}
+void __vsyslog_chk(int priority, int flag, const char *format, __builtin_va_list arguments)
+{
+    vsyslog(priority, format, arguments);
+}
+"""
+
+
+LOGS_SOMETHING = r"""
+#include <errno.h>
+#include <stdlib.h>
+#include <syslog.h>
+extern int scr_log_syslog_enable;
+int scr_log_event(const char *), scr_err(const char *);
+int main(int count, char **arguments)
+{
+    scr_log_syslog_enable = atoi(arguments[1]);
+    scr_log_event("COMPUTE_START");
+    scr_err("an error");
+    errno = ENOSPC;
+    syslog(LOG_WARNING, "%s number %d: %m", "the application's", count);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("fortified", [(), ("-O2", "-D_FORTIFY_SOURCE=2")], ids=["plain", "fortified"])
+def test_scr_logs_to_syslog_where_its_parameter_says_so_and_nowhere_else(
+    library: Path, tmp_path: Path, fortified: tuple[str, ...]
+) -> None:
+    build(tmp_path / "libscr.so", LOGS, "-shared", "-fPIC", *fortified)
+    listener = build(tmp_path / "listener.so", LISTENS, "-shared", "-fPIC")
+    here = (f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}", "-lscr")
+    program = str(build(tmp_path / "logs", LOGS_SOMETHING, *fortified, *here))
+    others = "<3> an error\n<4> the application's number 2: No space left on device\n"
+    for parameter, said in (("1", "<6> event=COMPUTE_START\n"), ("0", "")):
+        ran = preloaded(library, program, parameter, LD_PRELOAD=f"{library}:{listener}")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, said + others, "")

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 
@@ -140,6 +141,37 @@ def test_of_several_events_only_the_one_that_cannot_be_encoded_is_lost(
     assert emitter.dropped == 1
     assert [(len(e.events), e.dropped) for e in receive(start_daemon(), 2)] == [(1, 0), (1, 1)]
     emitter.close()
+
+
+def test_what_is_held_goes_with_the_next_events(start_daemon: StartDaemon, endpoint: str) -> None:
+    emitter = Emitter(endpoint, hold_s=60)
+    assert emitter.emit(step(1))
+    emitter.hold(step(2))
+    emitter.hold(step(3), step(4))
+    assert emitter.emit(step(5))
+    first, second = receive(start_daemon(), 2)
+    assert [msgspec.msgpack.decode(event)["step"] for event in first.events] == [1]
+    assert [msgspec.msgpack.decode(event)["step"] for event in second.events] == [2, 3, 4, 5]
+    emitter.close()
+
+
+def test_nothing_is_held_where_nothing_was_sent_for_long(start_daemon: StartDaemon, endpoint: str) -> None:
+    emitter = Emitter(endpoint, hold_s=0)
+    emitter.hold(step(1))
+    emitter.hold(step(2))
+    assert [len(e.events) for e in receive(start_daemon(), 2)] == [1, 1]
+    emitter.close()
+
+
+def test_few_are_held_and_none_beyond_the_close(start_daemon: StartDaemon, endpoint: str) -> None:
+    socket = start_daemon()
+    emitter = Emitter(endpoint, hold_s=60)
+    emitter.emit(step(0))
+    for number in range(100):
+        emitter.hold(step(number))
+    assert [len(e.events) for e in receive(socket, 2)] == [1, 64]
+    emitter.close()
+    assert [len(e.events) for e in receive(socket, 1)] == [36]
 
 
 def test_with_a_bad_endpoint_events_are_dropped() -> None:

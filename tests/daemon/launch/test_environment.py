@@ -140,6 +140,11 @@ def test_scr_logs_to_its_own_file_unless_the_user_has_said_anything_about_it(
     assert {name: value for name, value in seen.items() if name.startswith("SCR_LOG")} == logs
 
 
+def test_scr_is_not_made_to_log_what_nobody_reads(place: Place) -> None:
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--preload", "never")).stdout)
+    assert not any(name.startswith("SCR_LOG") for name in seen)
+
+
 def test_what_the_application_said_of_its_log_in_its_last_run_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,6 @@ def test_on_a_node_of_a_slurm_job_that_knows_no_settings_nothing_is_printed(
 def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
     by_hand = f"export SCRTUNE_JOB_ID=j\nexport SCRTUNE_RUN_DIR={daemon.paths.base}\n"
-    by_hand += "export SCR_LOG_ENABLE=1\nexport SCR_LOG_SYSLOG_ENABLE=0\n"
     ran = scrtune("env", "--preload", "never")
     assert ran.stdout == by_hand, "nothing is known yet"
     assert "has reported no settings yet" in ran.stderr
