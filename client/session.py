@@ -83,7 +83,7 @@ class Session:
             generation=self._generation,
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
-        self._hold([*before, started])
+        self._report([*before, started])  # the daemon looks at no cache that is being written
         if self._gate:
             self._gate.open()
 
@@ -182,7 +182,7 @@ class Session:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
         else:
-            self._report([])
+            self._report([])  # what is held
 
     def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
         processes = comm.gather((host_name(), os.getpid()), root=0) or ()
@@ -215,7 +215,7 @@ class Session:
             self._emitter.emit(*events)
 
     def _hold(self, events: Sequence[Event]) -> None:
-        """Send what decides nothing together with the end of the next output, if that comes soon."""
+        """Send what decides nothing together with the next output, if something was sent just before."""
         if self._emitter and events:
             self._emitter.hold(*events)
 

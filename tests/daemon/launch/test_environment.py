@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.capture.environment import OBSERVE
+from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.launch.environment import (
     ConfigFiles,
@@ -134,6 +135,8 @@ def test_scr_is_told_when_the_allocation_ends_unless_the_user_has_said_it(
 def test_scr_logs_to_its_own_file_unless_the_user_has_said_anything_about_it(
     place: Place, own: str, environment: dict[str, str], logs: dict[str, str]
 ) -> None:
+    if libscrtune_path() is None:
+        pytest.skip(WHY_NOT)
     (place.directory / ".scrconf").write_text(own)
     place.environment = environment
     seen = json.loads(place.run(*SHOW_ENVIRONMENT).stdout)

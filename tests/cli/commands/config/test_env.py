@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli.errors import NO_JOB
-from scrtune.client.libscr.library import libscrtune_path
+from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.launch.preload import export_text
@@ -77,6 +77,9 @@ def test_on_a_node_of_a_slurm_job_that_knows_no_settings_nothing_is_printed(
     assert "has reported no settings yet" in ran.stderr
 
 
+with_library = pytest.mark.skipif(libscrtune_path() is None, reason=WHY_NOT)
+
+
 def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
     by_hand = f"export SCRTUNE_JOB_ID=j\nexport SCRTUNE_RUN_DIR={daemon.paths.base}\n"
@@ -107,7 +110,7 @@ def test_the_application_reads_the_config_file_that_the_daemon_rewrites_if_it_ha
     files = {"--user-conf": own, "--scr-conf": named}
     daemon = real_daemon.start(*(part for option in given for part in (option, str(files[option]))))
     monkeypatch.setenv("SCR_CONF_FILE", str(own))
-    ran = scrtune("env", "--preload", "never", "--format", "json")
+    ran = scrtune("env", "--format", "json")
     expected = {(): None, ("--user-conf",): str(daemon.paths.scr_conf)}.get(given, str(named))
     variables = msgspec.json.decode(ran.stdout)
     assert variables.get("SCR_CONF_FILE") == expected
@@ -166,12 +169,23 @@ def test_where_a_job_is_and_what_it_is_called_is_nobody_elses(scrtune: Scrtune) 
     assert scrtune("env", "--job-id", "j").stdout == "export SCR_FLUSH=4\n"
 
 
+@with_library
+def test_the_library_has_scrs_log_to_read(scrtune: Scrtune, real_daemon: Any) -> None:
+    real_daemon.start()
+    lines = scrtune("env").stdout.splitlines()
+    assert [line for line in lines if "SCR_LOG" in line] == [
+        "export SCR_LOG_ENABLE=1",
+        "export SCR_LOG_SYSLOG_ENABLE=0",
+    ]
+
+
+@with_library
 def test_what_the_jobs_own_settings_say_of_scrs_log_stands(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
     own = SettingsObserved(settings={"SCR_LOG_ENABLE": 0}, sources={"SCR_LOG_ENABLE": "user config"})
     daemon.tell(JOB[0], own)
     daemon.until_events(2)
-    lines = scrtune("env", "--preload", "never").stdout.splitlines()
+    lines = scrtune("env").stdout.splitlines()
     assert [line for line in lines if "SCR_LOG_ENABLE" in line] == ["export SCR_LOG_ENABLE=0"]
 
 
@@ -225,7 +239,7 @@ def test_the_other_forms_have_the_whole_value() -> None:
     assert export_text({}, variables, "slurm", merged) == f"export LD_PRELOAD={merged}\n"
 
 
-@pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
+@with_library
 def test_an_application_that_is_started_by_hand_gets_the_library(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
     variables = msgspec.json.decode(scrtune("env", "--format", "json").stdout)
