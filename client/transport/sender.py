@@ -20,7 +20,7 @@ QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
 _FIRST_LINGER_S = 5.0  # on a busy node an application of a few seconds may end before its daemon has begun
 HOLD_S = 0.5
-"""An event is held where another was sent within so long: an application that says much wants its cores most."""
+"""An event is held where another was sent within so long: who says much wants the cores most."""
 _HELD = 64
 _numbers = itertools.count(1)
 
