@@ -83,7 +83,7 @@ class Session:
             generation=self._generation,
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
-        self._report([*before, started])  # the daemon looks at no cache that is being written
+        self._hold([*before, started])  # the output's end comes soon, with what the daemon decides by
         if self._gate:
             self._gate.open()
 
@@ -215,7 +215,7 @@ class Session:
             self._emitter.emit(*events)
 
     def _hold(self, events: Sequence[Event]) -> None:
-        """Send what decides nothing together with the next output, if something was sent just before."""
+        """Send what decides nothing yet with the next output's end, if something was sent just before."""
         if self._emitter and events:
             self._emitter.hold(*events)
 

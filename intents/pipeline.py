@@ -15,7 +15,6 @@ from ..goodput.events import (
     JobEnded,
     JobStarted,
     OutputCompleted,
-    OutputStarted,
     RestartCompleted,
     StepCompleted,
 )
@@ -73,7 +72,7 @@ class Pipeline(JobState):
             case TraceDigest():
                 yield from self._digest(event, now)
             case NodeObserved():
-                self._look(event, now)
+                self.observers.add_node(event, now)
             case StorageProbed() | StorageTargetsObserved() | AllocationObserved() | NodeLeft():
                 self.observers.note(event, now)
             case KnowledgeRecalled() | LeaderChanged() | EventsLost():
@@ -102,13 +101,6 @@ class Pipeline(JobState):
             case KnowledgeRecalled():
                 self.observers.recalled = event.knowledge
                 yield Tell(text=f"recalled: {event.knowledge.sentence()}")
-
-    def _look(self, node: NodeObserved, now: float) -> None:
-        applied = self.applied
-        settings = applied.values or self.settings
-        if is_holding := is_cached(settings) and not applied.is_writing:
-            self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
-        self.observers.add_node(node, now, is_cached=is_holding)
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
         """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
@@ -183,14 +175,20 @@ class Pipeline(JobState):
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
-        if isinstance(event, OutputStarted):
-            self.applied.is_writing = True
+        if isinstance(event, OutputCompleted):
+            self._end_looks(event)
         known = self.contradictions if isinstance(event, RestartCompleted) else ()
         self.observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
         yield from self._observe(event)
         if isinstance(event, RestartCompleted):
             yield from self._restarted(known, now)
+
+    def _end_looks(self, output: OutputCompleted) -> None:
+        applied = self.applied
+        settings = applied.values or self.settings
+        if self.observers.nodes.end_looks(output, is_cached=is_cached(settings)):
+            self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
 
     def _restarted(self, known: Sequence[str], now: float) -> Iterator[Effect]:
         """A checkpoint was read, which may contradict what the user said, or ask for a longer history."""

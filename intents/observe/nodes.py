@@ -49,6 +49,8 @@ class _Node(msgspec.Struct):
     seen_s: float = 0.0
     look: NodeObserved | None = None
     free_with_datasets: int | None = None
+    since_output: tuple[float, int] | None = None
+    """When it was first seen since the last output, and the least that its cache had free since."""
     probe: StorageProbed | None = None
     trace_events: int = 0
     prefix_bytes: int = 0
@@ -104,14 +106,32 @@ class Nodes:
         self._between.add(output)
         self._affinity = None
 
-    def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
-        """Take in one look at a node; `is_cached`: its cache has the datasets of the settings in force."""
+    def add_look(self, look: NodeObserved, now: float) -> None:
+        """Take in one look at a node."""
         node = self._node(look.host, now)
         node.affinity.add(look, now)
         self._affinity = None
         node.look = msgspec.structs.replace(look, processes=(), cpus=(), siblings=(), numa=())
-        if is_cached:
-            node.free_with_datasets = look.cache_free_bytes
+        first_s, least_bytes = node.since_output or (now, look.cache_free_bytes)
+        node.since_output = first_s, min(least_bytes, look.cache_free_bytes)
+
+    def end_looks(self, output: OutputCompleted, *, is_cached: bool) -> bool:
+        """Take what was seen free before `output` for what is free beside the datasets; return whether it is.
+
+        `is_cached`: the caches have those of the settings in force. SCR deletes the oldest at an output's
+        start, so a look beside one may find its place free, and the start may be told only with the end.
+        """
+        is_seen = False
+        for node in self._nodes.values():
+            if is_cached and node.since_output and node.since_output[0] <= output.start_s:
+                node.free_with_datasets, is_seen = node.since_output[1], True
+            node.since_output = None
+        return is_seen
+
+    def begin_run(self) -> None:
+        """Take in that a run of the job begins: its caches may be others."""
+        for node in self._nodes.values():
+            node.since_output = None
 
     def add_probe(self, probe: StorageProbed, now: float) -> None:
         """Take in the rates of a node's storage."""

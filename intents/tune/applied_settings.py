@@ -24,8 +24,6 @@ class AppliedSettings:
         """Valid ones of the job so far."""
         self.cached = 0
         """Those of them that went through the cache, whether their flush has ended or not."""
-        self.is_writing = False
-        """An output is under way: what the cache has free says nothing of what it holds."""
         self.obeyed = 0
         """The last ones in a row that SCR_Need_checkpoint asked for."""
         self.start_s = 0.0
@@ -52,7 +50,7 @@ class AppliedSettings:
 
     def begin_run(self, job: SettingsObserved, now: float) -> Values:
         """Take in that a run of `job` begins; returns the settings that it begins with."""
-        self.start_s, self.is_writing = now, False
+        self.start_s = now
         self.values = {**DEFAULTS, **job.settings, **job.advised}
         self.shared_files.begin_run()
         return self.values
@@ -69,7 +67,7 @@ class AppliedSettings:
         `was_flushed`: the checkpoint before it was in the prefix directory: a re-init forced no flush.
         """
         self.shared_files.add(output)
-        self.last_s, self.is_writing = output.end_s, False
+        self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
         if output.checkpoint:
             self.obeyed = self.obeyed + 1 if output.due else 0
