@@ -9,12 +9,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ....goodput.checkpoint_cost import CheckpointCost
-from ...events import StorageProbed, Value, Values
+from ...events import FileSystem, StorageProbed, Value, Values
 from ...rules.levers import LEVERS, domain, joint_settings
 from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
-from .model import LOWEST, OF_VIRTUAL_NODES, PRIORS, Prior
+from .model import LOWEST, OF_NFS, OF_VIRTUAL_NODES, PRIORS, Prior
 from .observations import Observations, ObservedCheckpoint, identity
 from .shape import Shape
 from .sizes import UsualSize, scaled
@@ -246,7 +246,9 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     A checkpoint of the user's own takes `own_s`: what is fixed in the cache is a small part of that.
     """
     is_virtual = now.node is not None and now.node.is_virtual
-    priors = {**PRIORS, **(OF_VIRTUAL_NODES if is_virtual else {})}
+    prefix = now.intents.storage.found
+    is_nfs = prefix is not None and prefix.file_system == FileSystem.NFS
+    priors = {**PRIORS, **(OF_VIRTUAL_NODES if is_virtual else {}), **(OF_NFS if is_nfs else {})}
     if own_s > 0:
         fixed = priors["cache_fixed_s"]
         priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)

@@ -99,6 +99,9 @@ OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
 """What a write past the cache takes beyond the rate of memory is the storage's, or that of new pages: the
 share that is left without these (measured in one virtual machine, of 128 MiB: 2 of 147 ms)."""
 
+OF_NFS: dict[str, Prior] = {"shared_bytes_per_s": Prior(2 * GIB, 1.3)}
+"""All nodes write to one server, of 0.1 GB/s behind 1 GbE, or to several that appear as one."""
+
 HAVE_RATES = frozenset({"SCRTUNE_DROP_BEHIND"})
 """Levers whose effect is a rate of their own, with all doubt about it."""
 
@@ -213,9 +216,9 @@ def _produced(shape: Shape, rates: Rates) -> Array:
     return shape.rank_bytes / rates["application_bytes_per_s"]
 
 
-def _share_of_prefix(shape: Shape, rates: Rates) -> Array:
-    """Return a node's bytes/s of the prefix directory while all nodes write."""
-    return 1 / (1 / rates["prefix_bytes_per_s"] + shape.nodes / rates["shared_bytes_per_s"])
+def _share_of_prefix(shape: Shape, rates: Rates, share: Array | float = 1.0) -> Array:
+    """Return a node's bytes/s of the prefix directory while all nodes write, of its own rate a `share`."""
+    return 1 / (1 / (share * rates["prefix_bytes_per_s"]) + shape.nodes / rates["shared_bytes_per_s"])
 
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
@@ -273,7 +276,7 @@ def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -
     """
     share = np.where(_is_bound(of, shape), rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left
-    cap = _share_of_prefix(shape, rates) / shape.ranks_per_node * share
+    cap = _share_of_prefix(shape, rates, share) / shape.ranks_per_node
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     longest = np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(of.threads * one, cap))
     misses = (of.file_buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]

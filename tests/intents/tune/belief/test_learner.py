@@ -5,7 +5,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from scrtune.intents.events import KnowledgeRecalled, StorageProbed, Values
+from scrtune.intents.events import KnowledgeRecalled, StorageProbed, StorageTargetsObserved, Values
 from scrtune.intents.tune.belief.belief import Belief
 from scrtune.intents.tune.knowledge import Knowledge
 
@@ -89,6 +89,15 @@ class TestMadeAnew:
         job.look_at_node()
         job.checkpoints(1)
         assert believed_rate(job, "encode_send_bytes_per_s") == pytest.approx(sent, rel=0.4)
+
+    def test_on_nfs_all_nodes_are_expected_to_share_less(self) -> None:
+        believed = {}
+        for kind in ("nfs", "lustre"):
+            job = Job(CACHED, nodes=8)
+            job.tell(StorageTargetsObserved(host="n", file_system=kind))
+            job.checkpoints(1)
+            believed[kind] = believed_rate(job, "shared_bytes_per_s")
+        assert believed["lustre"] > 2 * believed["nfs"]
 
     @pytest.mark.parametrize(("spread", "believed"), [(0.1, 1.0), (0.6, 8.0)])
     def test_of_a_rate_of_earlier_jobs_and_the_probe_the_surer_one_counts(

@@ -284,6 +284,17 @@ class TestFormulas:
         assert np.all(parts(freed).flush_s <= parts(THREADS).flush_s)
         assert np.all(parts(freed).flush_s == parts(freed, replaced(mask_cores=16)).flush_s)
 
+    @pytest.mark.parametrize(("shared", "bound_s", "freed_s"), [(1e18, 4.0, 2.0), (4.0 * GIB, 12.0, 10.0)])
+    def test_cores_that_are_missed_do_not_slow_down_what_all_nodes_share(
+        self, shared: float, bound_s: float, freed_s: float
+    ) -> None:
+        rates = {"prefix_bytes_per_s": 4.0 * GIB, "shared_bytes_per_s": shared, "bound_share": 0.5}
+        fast = {"thread_bytes_per_s": 1e18, "call_s": 0.0, "cache_misses": 0.0, "largest_file": 0.1}
+        no_files = {"prefix_file_s": 0.0, "create_s": 0.0}
+        freed = {**THREADS, "SCRTUNE_FLUSH_CPUS": "4-15"}
+        for settings, seconds in ((THREADS, bound_s), (freed, freed_s)):
+            assert parts(settings, **rates, **fast, **no_files).flush_s == pytest.approx(seconds)
+
     def test_a_wait_is_what_a_flush_outlasts_the_interval_and_the_place_for_one_more(self) -> None:
         short = replaced(between_s=0.01)
         two = {**ASYNC, "SCR_CACHE_SIZE": 2}
