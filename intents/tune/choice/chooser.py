@@ -28,7 +28,7 @@ _FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS, _UNSURE_WAYS = 4, 2
 _MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
-_HUGE, _UNKNOWN = 0.65, 0.5
+_HUGE = 0.65
 LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
@@ -154,17 +154,11 @@ def why_not(view: View, index: int) -> str:
             f"{what}: does not pay for trying it, and for {there_s:.3f} s of going there" if there_s else what
         )
     if not _is_safe(view, gain, looks)[index]:
-        return f"{what}{_why_unsafe(view, index, gain)}"
+        return (
+            f"{what}, but with probability {risk(view, gain)[index]:.2f} it loses more than the"
+            f" {max(0.0, view.left_s):.3f} s that are left of the trial budget"
+        )
     return ""
-
-
-def _why_unsafe(view: View, index: int, gain: Array) -> str:
-    if _is_unknown(view)[index] and not _saves(_UNKNOWN, view, gain)[index]:
-        return ": too little for a way of writing that nothing else has measured"
-    return (
-        f", but with probability {risk(view, gain)[index]:.2f} it loses more than the"
-        f" {max(0.0, view.left_s):.3f} s that are left of the trial budget"
-    )
 
 
 def _net(gain: Array, view: View) -> Array:
@@ -176,7 +170,7 @@ def _net(gain: Array, view: View) -> Array:
 
 def _is_promising(view: View, gain: Array, net: Array, looks: Mask) -> Mask:
     now_s = float(view.belief.totals[view.incumbent].mean())
-    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & _saves(LEAST_GAIN, view, gain)
+    likely = ((gain > 0).mean(axis=1) >= _LEAST_P) & (gain.mean(axis=1) > LEAST_GAIN * now_s)
     return np.asarray((net > _LEAST_NET * now_s) & likely | looks)
 
 
@@ -216,26 +210,10 @@ def _is_safe(view: View, gain: Array, looks: Mask) -> Mask:
     """
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
     safe = risk(view, gain) <= np.minimum(most, _share(view, gain) ** 2)
-    safe &= ~_is_unknown(view) | _saves(_UNKNOWN, view, gain)
     safe |= looks
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
-        safe &= _saves(_HUGE, view, gain)
+        safe &= gain.mean(axis=1) > _HUGE * float(view.belief.totals[OWN].mean())
     return np.asarray(safe)
-
-
-def _saves(share: float, view: View, gain: Array) -> Mask:
-    """Return which candidates are expected to save more than a `share` of what a checkpoint costs now."""
-    return np.asarray(gain.mean(axis=1) > share * float(view.belief.totals[view.incumbent].mean()))
-
-
-def _is_unknown(view: View) -> Mask:
-    """Return which candidates go past the cache, where the application has not written yet.
-
-    How it writes there no flush tells: that is up to its own calls, and often several times as slow.
-    """
-    cached = np.array([is_cached(each) for each in view.belief.candidates])
-    is_used = not cached[view.incumbent] or not all(cached[index] for index in view.seen.elements())
-    return np.zeros_like(cached) if is_used else ~cached
 
 
 def _share(view: View, gain: Array) -> Array:

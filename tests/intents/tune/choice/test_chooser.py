@@ -121,16 +121,6 @@ def test_and_again_when_all_that_is_known_of_it_is_old() -> None:
     assert not is_tried(surely._replace(stale=frozenset({False}))), "old, but sure"
 
 
-def test_past_the_cache_where_the_application_has_not_written_yet_half_of_the_cost_must_be_to_gain() -> None:
-    """A flush does not tell how: it is up to the application's own calls."""
-    some = view(0.6, 0.35, other=PAST_THE_CACHE)
-    assert not is_tried(some)
-    assert "nothing else has measured" in why_not(some, 1)
-    assert is_tried(view(0.4, 0.6, other=PAST_THE_CACHE))
-    assert is_tried(some._replace(seen=Counter({0: 3, 1: 2}))), "it has written there"
-    assert is_tried(view(0.6, 0.35)), "in the cache a probe has"
-
-
 def test_and_not_for_the_rest_of_the_budget_even_where_that_is_expected_to_pay() -> None:
     unsure = view(1.3, 0.3, other=PAST_THE_CACHE, earned_s=1.0, remaining=200)
     assert not is_tried(unsure._replace(left_s=5.0))
