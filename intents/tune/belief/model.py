@@ -68,7 +68,7 @@ PRIORS: dict[str, Prior] = {
     "encode_xor_bytes_per_s": Prior(8 * GIB, 0.8),
     "synced_bytes_per_s": Prior(GIB, 1.2),
     "message_s": Prior(1.5e-5, 0.7),
-    "contention": Prior(0.4, 0.7),
+    "contention": Prior(0.8, 0.7),
     "thread_cores": Prior(0.01, 0.8),
     "interference": Prior(0.02, 1.0),
     "yielded": Prior(0.02, 0.4),
@@ -85,7 +85,9 @@ PRIORS: dict[str, Prior] = {
 (redset_io.c: redset_close() syncs), `writer_share` the application's rate against a flush thread's,
 `bound_share` what is left of a flush thread's rate on the application's cores (study: 0.293/0.549),
 `thread_cores` what a flush thread takes of a core besides copying (study: 16 bound ones slow a job down more
-than two, though they copy as much), `contention` the loss of computation for each stolen core,
+than two, though they copy as much), `contention` the loss of computation
+for each stolen core (study: 0.15, ranks that wait for GPUs; 1.03 was measured of two busy ranks on two cores,
+50 ms of a step beside threads that took 48 ms of each's core),
 `interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
 (sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
 `application_bytes_per_s`; a flush thread that never waits for storage copies `copy_bytes_per_s`, which says
