@@ -215,7 +215,7 @@ class Session:
             self._emitter.emit(*events)
 
     def _hold(self, events: Sequence[Event]) -> None:
-        """Send what decides nothing yet with the next output's end, if something was sent just before."""
+        """Send them with the next ones, an output's end at the latest, if something was sent just before."""
         if self._emitter and events:
             self._emitter.hold(*events)
 

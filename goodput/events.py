@@ -96,7 +96,7 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
 
 
 OF_THE_ENGINE = "engine"
-"""The source of flushes whose end is told when the next output begins, at the latest."""
+"""The source of flushes whose end is told before that of the next output, at the latest."""
 
 
 class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only=True):

@@ -225,7 +225,7 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     once, 0 without a limit; the available memory is within the cgroup's, too. In a node that `is_virtual` the
     first use of a page of memory goes through a hypervisor. `link_bytes_per_s` is the rate of its fastest
     network link, 0 where none says it. Of what was written to files `dirty_limit_bytes` may wait in memory
-    until Linux makes the writers wait; 0: not known.
+    until Linux makes the writers wait; 0: not known. It was looked at until `time_s`; 0: when this was heard.
     """
 
     host: str
@@ -242,6 +242,7 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     core_limit: float = 0.0
     is_virtual: bool = False
     link_bytes_per_s: float = 0.0
+    time_s: float = 0.0
 
 
 class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):

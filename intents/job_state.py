@@ -57,6 +57,8 @@ class JobState:
         self.observing = Observing()
         self._on = True
         self._held: Held | None = None
+        self._held_before: Held | None = None
+        """At the end of the last output."""
         self._now_s = 0.0
 
     @property

@@ -5,6 +5,7 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from ..goodput.buckets import FLUSH_SLOWDOWN, TUNING
@@ -72,7 +73,7 @@ class Pipeline(JobState):
             case TraceDigest():
                 yield from self._digest(event, now)
             case NodeObserved():
-                self.observers.add_node(event, now)
+                self._look(event, now)
             case StorageProbed() | StorageTargetsObserved() | AllocationObserved() | NodeLeft():
                 self.observers.note(event, now)
             case KnowledgeRecalled() | LeaderChanged() | EventsLost():
@@ -102,6 +103,13 @@ class Pipeline(JobState):
                 self.observers.recalled = event.knowledge
                 yield Tell(text=f"recalled: {event.knowledge.sentence()}")
 
+    def _look(self, node: NodeObserved, now: float) -> None:
+        applied = self.applied
+        settings = applied.values or self.settings
+        if is_cached(settings):
+            self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
+        self.observers.add_node(node, now, is_cached=is_cached(settings))
+
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
         """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
         if not self.observers.add_metric(metric, self.job):
@@ -122,6 +130,7 @@ class Pipeline(JobState):
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
         self.observing.set_budget(job.observe_budget)
+        self._end_looks(inf)
         self.observers.begin_run(job, now)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self.applied.begin_run(job, now))
@@ -176,7 +185,7 @@ class Pipeline(JobState):
             self.counters.add_dropped(problem)
             return
         if isinstance(event, OutputCompleted):
-            self._end_looks(event)
+            self._end_looks(event.start_s)
         known = self.contradictions if isinstance(event, RestartCompleted) else ()
         self.observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
@@ -184,11 +193,11 @@ class Pipeline(JobState):
         if isinstance(event, RestartCompleted):
             yield from self._restarted(known, now)
 
-    def _end_looks(self, output: OutputCompleted) -> None:
-        applied = self.applied
-        settings = applied.values or self.settings
-        if self.observers.nodes.end_looks(output, is_cached=is_cached(settings)):
-            self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
+    def _end_looks(self, start_s: float) -> None:
+        """An output that began at `start_s` has ended: go back to what was held before looks during it."""
+        if not self.observers.nodes.end_looks(start_s):
+            self._held = self._held_before
+        self._held_before = self._held
 
     def _restarted(self, known: Sequence[str], now: float) -> Iterator[Effect]:
         """A checkpoint was read, which may contradict what the user said, or ask for a longer history."""

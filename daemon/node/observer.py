@@ -2,6 +2,7 @@
 
 import os
 import re
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
@@ -56,6 +57,7 @@ class NodeObserver:
             core_limit=limits.cores,
             is_virtual=self._machine.is_virtual,
             link_bytes_per_s=self._machine.link_bytes_per_s,
+            time_s=time.time(),
         )
 
     def _use(self, pid: int) -> ProcessUse | None:

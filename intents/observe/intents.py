@@ -88,7 +88,6 @@ class Observers:
 
     def begin_run(self, job: SettingsObserved, now: float) -> None:
         """Take in that a run of `job` begins."""
-        self.nodes.begin_run()
         self._clean_start.begin_run(job, now)
         self.workflow.begin_run()
         self._divergence.begin_run()
@@ -107,9 +106,9 @@ class Observers:
                 self._outputs.add_output(event)
                 self._taken += event.checkpoint and event.valid
 
-    def add_node(self, node: NodeObserved, now: float) -> None:
-        """Take in one look at a node."""
-        self.nodes.add_look(node, now)
+    def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
+        """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
+        self.nodes.add_look(node, now, is_cached=is_cached)
         self.workflow.add_node(node, now)
 
     def note(

@@ -49,8 +49,10 @@ class _Node(msgspec.Struct):
     seen_s: float = 0.0
     look: NodeObserved | None = None
     free_with_datasets: int | None = None
-    since_output: tuple[float, int] | None = None
-    """When it was first seen since the last output, and the least that its cache had free since."""
+    first_look_s: float | None = None
+    """When it was looked at for the first time since the last output."""
+    free_before: int | None = None
+    """`free_with_datasets` before that."""
     probe: StorageProbed | None = None
     trace_events: int = 0
     prefix_bytes: int = 0
@@ -106,32 +108,33 @@ class Nodes:
         self._between.add(output)
         self._affinity = None
 
-    def add_look(self, look: NodeObserved, now: float) -> None:
-        """Take in one look at a node."""
+    def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
+        """Take in one look at a node; `is_cached`: its cache has the datasets of the settings in force."""
         node = self._node(look.host, now)
         node.affinity.add(look, now)
         self._affinity = None
         node.look = msgspec.structs.replace(look, processes=(), cpus=(), siblings=(), numa=())
-        first_s, least_bytes = node.since_output or (now, look.cache_free_bytes)
-        node.since_output = first_s, min(least_bytes, look.cache_free_bytes)
+        if not is_cached or look.cache_free_bytes <= 0:
+            return
+        if node.first_look_s is None:
+            node.first_look_s, node.free_before = min(look.time_s or now, now), node.free_with_datasets
+            node.free_with_datasets = None
+        node.free_with_datasets = min(look.cache_free_bytes, node.free_with_datasets or look.cache_free_bytes)
 
-    def end_looks(self, output: OutputCompleted, *, is_cached: bool) -> bool:
-        """Take what was seen free before `output` for what is free beside the datasets; return whether it is.
+    def end_looks(self, start_s: float) -> bool:
+        """Take in that an output that began at `start_s` has ended; return whether a node was seen before it.
 
-        `is_cached`: the caches have those of the settings in force. SCR deletes the oldest at an output's
-        start, so a look beside one may find its place free, and the start may be told only with the end.
+        SCR deletes the oldest dataset at an output's start, so a look during one may find its place free. The
+        start may be told only with the end: of a node that was not looked at before, such looks do not count.
+        After looks that were, they count as far as they found less.
         """
         is_seen = False
         for node in self._nodes.values():
-            if is_cached and node.since_output and node.since_output[0] <= output.start_s:
-                node.free_with_datasets, is_seen = node.since_output[1], True
-            node.since_output = None
+            if node.first_look_s is not None:
+                is_before = node.first_look_s <= start_s
+                node.free_with_datasets = node.free_with_datasets if is_before else node.free_before
+                node.first_look_s, is_seen = None, is_seen or is_before
         return is_seen
-
-    def begin_run(self) -> None:
-        """Take in that a run of the job begins: its caches may be others."""
-        for node in self._nodes.values():
-            node.since_output = None
 
     def add_probe(self, probe: StorageProbed, now: float) -> None:
         """Take in the rates of a node's storage."""

@@ -22,12 +22,14 @@ from ...intents.tune.belief.shape import Array, Columns, Shape
 from .evidence import RunEvidence, is_flushed
 
 OWN_PRIORS = {
+    "contention": Prior(0.4, 0.7),
     "serialise_bytes_per_s": Prior(4 * GIB, 1.5),
     "scr_file_s": Prior(1e-2, 2.0),
     "prefix_file_factor": Prior(2.0, 0.4),
 }
 """Bytes that a rank of the application serialises a second, seconds of SCR's bookkeeping for a file in the
-cache, and by how much longer it takes below the prefix directory (in the LLNL study: 2.2)."""
+cache, and by how much longer it takes below the prefix directory (in the LLNL study: 2.2). Ranks of a traced
+training wait for GPUs: cores that a flush takes cost them less than others."""
 _NOT_FITTED = (
     "cache_file_s",
     "prefix_file_s",

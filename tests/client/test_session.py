@@ -69,8 +69,8 @@ def job(tmp_path: Path, outputs: int, ranks: int, **variables: str) -> "subproce
 
 
 @contextmanager
-def daemon(paths: JobPaths) -> Iterator[list[Event]]:
-    """A daemon's socket for events. Yields those that arrive."""
+def daemon(paths: JobPaths, messages: list[list[type]] | None = None) -> Iterator[list[Event]]:
+    """A daemon's socket for events. Yields those that arrive; `messages` gets the kinds of each message's."""
     events: list[Event] = []
     context = zmq.Context()
     pull = context.socket(zmq.PULL)
@@ -80,7 +80,9 @@ def daemon(paths: JobPaths) -> Iterator[list[Event]]:
     def serve() -> None:
         while not ended.is_set() or pull.poll(200):
             if pull.poll(20):
-                events.extend(decode(pull.recv()).events)
+                events.extend(heard := decode(pull.recv()).events)
+                if messages is not None:
+                    messages.append([type(each) for each in heard])
 
     thread = threading.Thread(target=serve)
     thread.start()
@@ -136,6 +138,14 @@ def test_what_happens_is_reported_in_order_and_by_rank_zero_only(tmp_path: Path,
     assert all(output.valid and output.files == 3 for output in outputs)
     assert (outputs[0].cpu_s, outputs[0].run_delay_s) == (0, 0), "there was no output before it"
     assert 0 < outputs[1].cpu_s + outputs[1].run_delay_s <= outputs[1].start_s - outputs[0].end_s + 0.01
+
+
+def test_an_output_wakes_the_daemon_once(tmp_path: Path, paths: JobPaths) -> None:
+    """But for those before which nothing was sent for half a second, as on a machine that is busy."""
+    messages: list[list[type]] = []
+    with daemon(paths, messages):
+        run(tmp_path, outputs=8, **in_job(paths))
+    assert [StepCompleted, OutputStarted, OutputCompleted] in messages
 
 
 def test_a_flush_that_ended_within_a_step_is_told_before_it(tmp_path: Path, paths: JobPaths) -> None:

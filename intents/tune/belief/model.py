@@ -218,9 +218,9 @@ def _produced(shape: Shape, rates: Rates) -> Array:
     return shape.rank_bytes / rates["application_bytes_per_s"]
 
 
-def _share_of_prefix(shape: Shape, rates: Rates, share: Array | float = 1.0) -> Array:
-    """Return a node's bytes/s of the prefix directory while all nodes write, of its own rate a `share`."""
-    return 1 / (1 / (share * rates["prefix_bytes_per_s"]) + shape.nodes / rates["shared_bytes_per_s"])
+def _share_of_prefix(shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
+    """Return a node's bytes/s of the prefix directory while all nodes write, if so much is `left` of its own."""
+    return 1 / (1 / (left * rates["prefix_bytes_per_s"]) + shape.nodes / rates["shared_bytes_per_s"])
 
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
@@ -274,7 +274,8 @@ def _encode(of: Columns, shape: Shape, rates: Rates) -> Array:
 def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
     """Return the makespan of a rank's files over its threads, each of which has so much `left` of a core.
 
-    A core that is wanted by others slows the thread down, not the prefix directory.
+    A core that is wanted by others slows the thread down, not the prefix directory; threads that are bound to
+    the application's cores also leave a part of the node's own rate unused.
     """
     share = np.where(_is_bound(of, shape), rates["bound_share"], 1.0)
     one = rates["thread_bytes_per_s"] * share * left

@@ -4,6 +4,7 @@ import pickle
 import sys
 from copy import deepcopy
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,14 +37,10 @@ def look(
     return NodeObserved(host=host, cpus=tuple(range(cpus)), processes=uses, **fields)
 
 
-def output(start_s: float, end_s: float) -> OutputCompleted:
-    return OutputCompleted(dataset=1, name="c", start_s=start_s, end_s=end_s)
-
-
 def nodes(*looks: NodeObserved) -> Nodes:
     found = Nodes()
     for number, each in enumerate(looks):
-        found.add_look(each, float(number))
+        found.add_look(each, float(number), is_cached=True)
     return found
 
 
@@ -106,7 +103,7 @@ class TestCores:
     def test_one_more_node_never_leaves_more_to_spare(self, seen: list[tuple[str, float]]) -> None:
         found = nodes(*(look(host, used) for host, used in seen))
         before = found.affinity
-        found.add_look(look("another", 3.0), 100.0)
+        found.add_look(look("another", 3.0), 100.0, is_cached=False)
         assert found.affinity.spare_cores <= before.spare_cores
         assert set(found.affinity.unbound) <= set(before.unbound)
 
@@ -139,26 +136,29 @@ class TestRoom:
 
     def test_room_beside_datasets_is_the_least_where_there_are_any(self) -> None:
         found = nodes(look("n1", cache_free_bytes=5), look("n2", cache_free_bytes=3))
-        assert found.end_looks(output(2.0, 3.0), is_cached=True)
-        found.add_look(look("n2", cache_free_bytes=9), 4.0)
-        assert not found.end_looks(output(5.0, 6.0), is_cached=False)
-        assert found.free_with_datasets == 3
+        found.add_look(look("n2", cache_free_bytes=1), 4.0, is_cached=False)
+        found.add_look(look("n2", cache_free_bytes=0), 4.0, is_cached=True)
+        assert found.free_with_datasets == 3, "0 is not known"
 
-    def test_room_seen_beside_an_output_counts_only_as_the_least_since_one_that_was_seen_before(self) -> None:
+    def test_room_seen_during_an_output_counts_only_after_a_look_before_it_and_if_it_is_less(self) -> None:
         found = nodes(look("n1", cache_free_bytes=5))
-        found.end_looks(output(1.0, 2.0), is_cached=True)
-        found.add_look(look("n1", cache_free_bytes=9), 11.0)
-        assert not found.end_looks(output(10.0, 12.0), is_cached=True)
+        assert found.end_looks(1.0)
+        found.add_look(look("n1", cache_free_bytes=9), 11.0, is_cached=True)
+        assert not found.end_looks(10.0)
         assert found.free_with_datasets == 5
         for now, free_bytes in ((15.0, 6), (21.0, 10), (22.0, 4)):
-            found.add_look(look("n1", cache_free_bytes=free_bytes), now)
-        assert found.end_looks(output(20.0, 23.0), is_cached=True)
+            found.add_look(look("n1", cache_free_bytes=free_bytes), now, is_cached=True)
+        assert found.end_looks(20.0)
         assert found.free_with_datasets == 4
 
-    def test_what_an_earlier_run_had_free_is_no_room_of_this_one(self) -> None:
+    def test_of_another_node_it_counts_when_it_was_looked_at_not_when_that_was_heard(self) -> None:
         found = nodes(look("n1", cache_free_bytes=5))
-        found.begin_run()
-        assert not found.end_looks(output(8.0, 9.0), is_cached=True)
+        found.end_looks(1.0)
+        late = msgspec.structs.replace(look("n1", cache_free_bytes=9), time_s=11.0)
+        found.add_look(late, 12.5, is_cached=True)
+        assert not found.end_looks(10.0)
+        found.add_look(msgspec.structs.replace(late, time_s=1e10), 14.0, is_cached=True)
+        assert found.end_looks(15.0), "a clock that is ahead"
 
     def test_of_rates_the_lowest_that_was_measured_counts(self) -> None:
         found = Nodes()
@@ -269,8 +269,7 @@ class TestSnapshots:
         found.add_digest(digest("n2", {4096: 10}), 4.0)
         copy = deepcopy(found)  # by what is pickled
         for each in (found, copy):
-            each.add_look(look("n1", used=2.0, cache_free_bytes=7), 5.0)
-            each.end_looks(output(6.0, 7.0), is_cached=True)
+            each.add_look(look("n1", used=2.0, cache_free_bytes=7), 5.0, is_cached=True)
         assert copy.evidence() == found.evidence()
         assert (copy.affinity, copy.look, copy.probe) == (found.affinity, found.look, found.probe)
         assert copy.free_with_datasets == found.free_with_datasets

@@ -2,10 +2,10 @@
 
 import pytest
 
-from scrtune.goodput.events import OutputCompleted
+from scrtune.goodput.events import FlushCompleted, OutputCompleted
 from scrtune.intents.rules.situation import Held
 
-from ...support.simulated_job import CACHED, GIB, Job
+from ...support.simulated_job import CACHED, GIB, REAL, Job
 
 
 def held(job: Job) -> Held:
@@ -23,7 +23,6 @@ def test_a_look_at_a_node_sees_the_datasets_that_its_cache_has_places_for(places
         job.checkpoint_bytes = gib * GIB
         job.checkpoint()
     job.look_at_node()
-    job.tell(OutputCompleted(dataset=5, name="e", start_s=job.now + 1, end_s=job.now + 2))
     seen = held(job)
     assert (seen.checkpoints, seen.checkpoint_bytes) == (4, mean_gib * GIB)
 
@@ -33,13 +32,33 @@ def test_a_look_beside_an_output_does_not_say_what_the_cache_has_free_beside_its
     job = Job(CACHED)
     job.checkpoint()
     job.look_at_node(40 * GIB)
-    job.checkpoint()
-    assert held(job).free_bytes == 40 * GIB
-    job.now += 0.5
-    job.look_at_node(60 * GIB)  # 0.5 s after the start of the output
-    job.now -= 0.5
-    job.checkpoint()
-    assert held(job).free_bytes == 40 * GIB
+    job.tell(OutputCompleted(dataset=2, name="d", start_s=job.now, end_s=job.now + 9))
+    assert (held(job).checkpoints, held(job).free_bytes) == (1, 40 * GIB)
+    job.look_at_node(60 * GIB)
+    job.tell(OutputCompleted(dataset=3, name="d", start_s=job.now - 1, end_s=job.now + 9))
+    assert (held(job).checkpoints, held(job).free_bytes) == (1, 40 * GIB)
     job.look_at_node(39 * GIB)
-    job.checkpoint()
-    assert held(job).free_bytes == 39 * GIB
+    assert (held(job).checkpoints, held(job).free_bytes) == (3, 39 * GIB)
+
+
+class WatchedJob(Job):
+    """Its node is looked at beside each flush; the cache has 28 GiB."""
+
+    def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
+        if flush is not None:
+            held_bytes = int(str(self.in_force["SCR_CACHE_SIZE"])) * self.checkpoint_bytes
+            self.look_at_node(28 * GIB - held_bytes)
+        super().compute(steps, beside_s, flush)
+
+
+def test_nor_is_what_was_written_since_missing_twice() -> None:
+    """From the free bytes, and once more since it is not held: a look is told before the flush has ended."""
+    job = WatchedJob({"SCR_COPY_TYPE": "SINGLE"}, floor="PROCESS", mutability=REAL)
+    job.past_the_cache_s = 20.0
+    job.settled()
+    assert (job.in_force["SCR_CACHE_BYPASS"], job.in_force["SCR_CACHE_SIZE"]) == (0, 2)
+    before = job.words
+    for gib in (6, 8, 10, 12):
+        job.checkpoint_bytes = gib * GIB
+        job.checkpoint()
+    assert job.words == before
