@@ -215,7 +215,7 @@ class Session:
             self._emitter.emit(*events)
 
     def _hold(self, events: Sequence[Event]) -> None:
-        """Send them with the next ones, an output's end at the latest, if something was sent just before."""
+        """Send `events` with the next ones, an output's end at the latest, if some were sent just before."""
         if self._emitter and events:
             self._emitter.hold(*events)
 

@@ -106,9 +106,8 @@ class Pipeline(JobState):
     def _look(self, node: NodeObserved, now: float) -> None:
         applied = self.applied
         settings = applied.values or self.settings
-        if is_cached(settings):
+        if self.observers.add_node(node, now, is_cached=is_cached(settings)):
             self._held = Held(applied.cached, settings, 0, applied.dataset_bytes)
-        self.observers.add_node(node, now, is_cached=is_cached(settings))
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
         """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""

@@ -106,10 +106,10 @@ class Observers:
                 self._outputs.add_output(event)
                 self._taken += event.checkpoint and event.valid
 
-    def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
-        """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
-        self.nodes.add_look(node, now, is_cached=is_cached)
+    def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> bool:
+        """Take in one look at a node; `is_cached` and result are those of :meth:`.nodes.Nodes.add_look`."""
         self.workflow.add_node(node, now)
+        return self.nodes.add_look(node, now, is_cached=is_cached)
 
     def note(
         self, event: StorageProbed | StorageTargetsObserved | AllocationObserved | NodeLeft, now: float

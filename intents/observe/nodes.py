@@ -108,18 +108,22 @@ class Nodes:
         self._between.add(output)
         self._affinity = None
 
-    def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> None:
-        """Take in one look at a node; `is_cached`: its cache has the datasets of the settings in force."""
+    def add_look(self, look: NodeObserved, now: float, *, is_cached: bool) -> bool:
+        """Take in one look at a node; return whether it shows what is free beside the datasets in force.
+
+        `is_cached`: its cache has them.
+        """
         node = self._node(look.host, now)
         node.affinity.add(look, now)
         self._affinity = None
         node.look = msgspec.structs.replace(look, processes=(), cpus=(), siblings=(), numa=())
         if not is_cached or look.cache_free_bytes <= 0:
-            return
+            return False
         if node.first_look_s is None:
             node.first_look_s, node.free_before = min(look.time_s or now, now), node.free_with_datasets
             node.free_with_datasets = None
         node.free_with_datasets = min(look.cache_free_bytes, node.free_with_datasets or look.cache_free_bytes)
+        return True
 
     def end_looks(self, start_s: float) -> bool:
         """Take in that an output that began at `start_s` has ended; return whether a node was seen before it.

@@ -219,7 +219,7 @@ def _produced(shape: Shape, rates: Rates) -> Array:
 
 
 def _share_of_prefix(shape: Shape, rates: Rates, left: Array | float = 1.0) -> Array:
-    """Return a node's bytes/s of the prefix directory while all nodes write: `left` is a share of its own."""
+    """Return a node's bytes/s of the prefix directory while all write, each with `left` of its own rate."""
     return 1 / (1 / (left * rates["prefix_bytes_per_s"]) + shape.nodes / rates["shared_bytes_per_s"])
 
 

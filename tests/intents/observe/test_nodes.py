@@ -136,9 +136,9 @@ class TestRoom:
 
     def test_room_beside_datasets_is_the_least_where_there_are_any(self) -> None:
         found = nodes(look("n1", cache_free_bytes=5), look("n2", cache_free_bytes=3))
-        found.add_look(look("n2", cache_free_bytes=1), 4.0, is_cached=False)
-        found.add_look(look("n2", cache_free_bytes=0), 4.0, is_cached=True)
-        assert found.free_with_datasets == 3, "0 is not known"
+        assert not found.add_look(look("n2", cache_free_bytes=1), 4.0, is_cached=False)
+        assert not found.add_look(look("n2", cache_free_bytes=0), 4.0, is_cached=True), "0 is not known"
+        assert found.free_with_datasets == 3
 
     def test_room_seen_during_an_output_counts_only_after_a_look_before_it_and_if_it_is_less(self) -> None:
         found = nodes(look("n1", cache_free_bytes=5))

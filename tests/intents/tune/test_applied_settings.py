@@ -27,7 +27,7 @@ def test_a_look_at_a_node_sees_the_datasets_that_its_cache_has_places_for(places
     assert (seen.checkpoints, seen.checkpoint_bytes) == (4, mean_gib * GIB)
 
 
-def test_a_look_beside_an_output_does_not_say_what_the_cache_has_free_beside_its_datasets() -> None:
+def test_a_look_during_an_output_does_not_say_what_the_cache_has_free_beside_its_datasets() -> None:
     """The oldest dataset is gone, and the next one is not there yet. A real SCR tells of both at the end."""
     job = Job(CACHED)
     job.checkpoint()
@@ -39,6 +39,9 @@ def test_a_look_beside_an_output_does_not_say_what_the_cache_has_free_beside_its
     assert (held(job).checkpoints, held(job).free_bytes) == (1, 40 * GIB)
     job.look_at_node(39 * GIB)
     assert (held(job).checkpoints, held(job).free_bytes) == (3, 39 * GIB)
+    job.checkpoint()
+    job.look_at_node(0)
+    assert (held(job).checkpoints, held(job).free_bytes) == (3, 39 * GIB), "0 is not known"
 
 
 class WatchedJob(Job):
