@@ -139,6 +139,8 @@ class Forwarder:
             if left_s <= 0 or ended(left_s, *watch.fds):
                 return left_s > 0
         self._is_unscanned = True
+        if library is not None and not library.has_begun:
+            return ended(0.0)  # what the daemon loads when a run begins is no matter of its first checkpoint
         return ended(_PAUSE_S)  # what one output writes in a row is one round's
 
     def _is_trace(self, name: str) -> bool:

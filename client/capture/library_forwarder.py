@@ -35,6 +35,11 @@ class LibraryForwarder:
         self._is_new = self._sent_until_s == -inf
         self._queue = EventQueue(endpoint, "library")
 
+    @property
+    def has_begun(self) -> bool:
+        """Return whether SCR_Init of a run was seen."""
+        return self._library.log is not None
+
     def poll(self) -> bool:
         """Do one round: read new events and send them. Return whether some wait, or more may come."""
         waiting = self._queue.waiting

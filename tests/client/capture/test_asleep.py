@@ -19,12 +19,14 @@ class Sleeper:
 
     def __init__(self, *meanwhile: Callable[[], object]) -> None:
         self._meanwhile = list(meanwhile)
+        self.paused_s: list[float] = []
         self.slept_s: list[float] = []
         self.was_woken: list[bool] = []
 
     def __call__(self, seconds: float, *fds: int) -> bool:
         """Return whether all was done."""
         if seconds <= 0.1:  # the pause between two rounds
+            self.paused_s.append(seconds)
             return False
         self.slept_s.append(seconds)
         is_last = not self._meanwhile
@@ -61,6 +63,21 @@ def test_the_file_of_the_library_wakes_it(
     assert library.counts.events_garbage == 1
     assert sleeper.was_woken == [True, False]
     assert min(sleeper.slept_s) > 1
+
+
+def test_only_the_beginning_of_a_run_is_told_without_a_pause(
+    tmp_path: Path, forwarder: Forwarder, library: LibraryForwarder
+) -> None:
+    began_at: list[int] = []
+
+    def say(line: bytes) -> None:
+        began_at.append(len(sleeper.paused_s))
+        append(tmp_path / "library.events", line)
+
+    started = b'{"type":"started","time_s":1.0,"prefix":"%s"}\n' % bytes(tmp_path)
+    sleeper = Sleeper(lambda: say(started), lambda: say(b"nonsense\n"))
+    forwarder.run(sleeper, library)
+    assert [sleeper.paused_s[each] for each in began_at] == [0.0, 0.1]
 
 
 def test_what_cannot_be_watched_is_looked_at_more_often(tmp_path: Path, start: Start, sink: Kept) -> None:
