@@ -2,9 +2,10 @@
  *
  * Nobody reads them but after a failure, and yet they fill the memory: each checkpoint past the cache takes new pages.
  * In a virtual machine the first use of a page goes through the hypervisor, which takes longer than to fill it. So
- * each output is brought to the storage, and those before it, which are there by then, leave their pages to the next.
- * The newest stays in memory for a restart. A thread does it, at nice 19 but for the first output with it: the
- * application waits for none of it.
+ * each output is brought to the storage when it is complete, by a thread at nice 19, and those before the newest leave
+ * their pages when the next one begins: pages that lie free until then may go back to the hypervisor, which takes them
+ * within seconds where the guest reports free pages (mm/page_reporting.c). That is another thread's, at the rank's own
+ * priority. The newest stays in memory for a restart. The application waits for none of it.
  */
 #include "scrtune.h"
 
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 enum {
-    KEPT = 3, /* outputs: the newest, the one before, and one that may not have been on the storage then */
+    KEPT = 4, /* outputs: the open one, the newest, the one before, and one that was not on the storage in time */
     PATHS_LIMIT = 1 << 20, /* bytes of an output's paths: what is beyond stays in the page cache */
 };
 
@@ -29,14 +30,16 @@ typedef struct {
     size_t length;
 } paths;
 
+/* What a thread does to files; only one at a time does the same. */
 typedef struct {
-    paths newest, older;
-    bool yields; /* to all that computes */
+    void (*advise)(int file);
+    int nice; /* 0: the rank's own */
+    atomic_bool is_busy;
+    paths files;
 } work;
 
 static bool is_wanted;
 static paths outputs[KEPT]; /* the newest first: the one that is open, or was last */
-static atomic_bool is_busy; /* a thread is at work */
 
 static bool append(paths *to, const char *text, size_t length)
 {
@@ -69,16 +72,6 @@ void behind_forget(void)
 static bool is_checkpoint(void)
 {
     return (job.kind & SCR_FLAG_CHECKPOINT) != 0;
-}
-
-void behind_started(void)
-{
-    if (!is_checkpoint()) { /* it replaces none */
-        return;
-    }
-    clear(&outputs[KEPT - 1]);
-    memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
-    outputs[0] = (paths){NULL, 0};
 }
 
 static bool is_past_cache(void)
@@ -120,23 +113,23 @@ static void drop(int file)
     posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-static void work_free(work *done)
+static work dropping = {.advise = drop};
+static work writing = {.advise = begin_writing, .nice = 19};
+
+static void work_end(work *done)
 {
-    clear(&done->newest);
-    clear(&done->older);
-    free(done);
-    is_busy = false;
+    clear(&done->files);
+    done->is_busy = false;
 }
 
 static void *work_run(void *given)
 {
     work *mine = given;
-    if (mine->yields) {
-        setpriority(PRIO_PROCESS, 0, 19); /* Linux: 0 is this thread */
+    if (mine->nice > 0) {
+        setpriority(PRIO_PROCESS, 0, mine->nice); /* Linux: 0 is this thread */
     }
-    each_file(&mine->older, drop);
-    each_file(&mine->newest, begin_writing);
-    work_free(mine);
+    each_file(&mine->files, mine->advise);
+    work_end(mine);
     return NULL;
 }
 
@@ -158,37 +151,39 @@ static bool start_thread(work *mine)
     return is_started;
 }
 
-static void start_work(bool yields)
+/* With the files of `count` outputs from `first` on. */
+static void start_work(work *mine, int first, int count)
 {
-    if (!is_wanted || is_busy) {
+    if (!is_wanted || mine->is_busy) {
         return;
     }
-    work *mine = calloc(1, sizeof *mine);
-    if (mine == NULL) {
+    mine->is_busy = true;
+    bool is_ready = true;
+    for (int i = first; i < first + count; i++) {
+        is_ready = is_ready && append(&mine->files, outputs[i].text, outputs[i].length);
+    }
+    if (!is_ready || mine->files.length == 0 || !start_thread(mine)) {
+        work_end(mine);
+    }
+}
+
+void behind_started(void)
+{
+    if (!is_checkpoint()) { /* it replaces none */
         return;
     }
-    is_busy = true;
-    mine->yields = yields;
-    bool is_ready = append(&mine->newest, outputs[0].text, outputs[0].length);
-    for (int i = 1; i < KEPT; i++) {
-        is_ready = is_ready && append(&mine->older, outputs[i].text, outputs[i].length);
-    }
-    if (!is_ready || mine->newest.length + mine->older.length == 0 || !start_thread(mine)) {
-        work_free(mine);
-    }
+    clear(&outputs[KEPT - 1]);
+    memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
+    outputs[0] = (paths){NULL, 0};
+    start_work(&dropping, 2, KEPT - 2);
 }
 
 void behind_completed(void)
 {
-    start_work(true);
+    start_work(&writing, 0, 1);
 }
 
-/* The output that is about to begin shall find the pages of those before it, though all cores are busy. */
 void behind_use(bool wanted)
 {
-    const bool begins = wanted && !is_wanted;
     is_wanted = wanted;
-    if (begins) {
-        start_work(false);
-    }
 }

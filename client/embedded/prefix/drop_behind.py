@@ -13,12 +13,10 @@ from itertools import chain
 from pathlib import Path
 
 from ..settings import Levers
-from .copy import yield_cores
 
 KEPT = 3
 """Outputs that are remembered: the newest, and what to drop when it begins."""
 THREAD_NAME = "scrtune-drop-behind"
-_NICE = 19
 
 
 class DropBehind:
@@ -26,36 +24,24 @@ class DropBehind:
 
     def __init__(self) -> None:
         self._outputs: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
-        self._is_wanted = False
 
     def started(self, levers: Levers) -> None:
-        """Take in under which `levers` an output begins.
-
-        Where it is the first with drop-behind it shall find the pages of those before it: that does not wait
-        for a core.
-        """
-        begins = levers.drop_behind and not self._is_wanted
-        self._is_wanted = levers.drop_behind
-        if begins and self._outputs:
-            self._drop_replaced(nice=0)
-
-    def completed(self, files: Iterable[Path]) -> None:
-        """Let the outputs before this one leave the page cache; `files` are the newest now."""
-        self._outputs.append(tuple(files))
-        if self._is_wanted:
-            self._drop_replaced(nice=_NICE)
-
-    def _drop_replaced(self, nice: int) -> None:
+        """Let the outputs before the newest leave the page cache, for the one that begins under `levers`."""
+        if not levers.drop_behind or not self._outputs:
+            return
         newest, replaced = self._outputs.pop(), {*chain.from_iterable(self._outputs)}
         self._outputs = deque([newest], maxlen=KEPT)
         if replaced := replaced.difference(newest):  # the application may write the same files again
             with suppress(RuntimeError):  # no more threads on this system
-                threading.Thread(target=_drop, args=(replaced, nice), name=THREAD_NAME, daemon=True).start()
+                threading.Thread(target=_drop, args=(replaced,), name=THREAD_NAME, daemon=True).start()
+
+    def completed(self, files: Iterable[Path]) -> None:
+        """Take in that an output is complete, whose `files` are the newest now."""
+        self._outputs.append(tuple(files))
 
 
-def _drop(files: Iterable[Path], nice: int) -> None:
+def _drop(files: Iterable[Path]) -> None:
     """Drop what is on the storage; the application waits for none of it."""
-    yield_cores(nice)
     for path in files:
         with suppress(OSError):
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

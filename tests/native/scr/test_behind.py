@@ -18,14 +18,15 @@ def shares(job: Job, outputs: int) -> list[float]:
 
 
 @in_both
-def test_what_a_newer_checkpoint_replaces_is_dropped_and_the_newest_stays(job: Job) -> None:
+def test_what_a_newer_checkpoint_replaces_is_dropped_when_the_next_begins(job: Job) -> None:
     skip_where_pages_stay(job.base)
     decisions: Decisions = {4: {"SCRTUNE_DROP_BEHIND": 1}}
     told = job.run(7, 1, MIB, decisions=decisions, **PAST_CACHE)
     told.assert_sound(7)
-    first, *others, newest = shares(job, 7)
-    assert (first, newest) == (1, 1), "the first is where the ranks are counted: nobody knows its files"
-    assert others[:4] == [0] * 4
+    first, *replaced, before, newest = shares(job, 7)
+    assert first == 1, "there the ranks are counted: nobody knows its files"
+    assert (before, newest) == (1, 1), "the pages of the one before are for the next output"
+    assert replaced == [0] * 4
 
 
 @in_python
@@ -34,7 +35,7 @@ def test_it_ends_with_the_next_output(job: Job) -> None:
     decisions: Decisions = {2: {"SCRTUNE_DROP_BEHIND": 1}, 5: {"SCRTUNE_DROP_BEHIND": 0}}
     told = job.run(6, 1, MIB, decisions=decisions, **PAST_CACHE)
     told.assert_sound(6)
-    assert shares(job, 6)[3:] == [1, 1, 1]
+    assert shares(job, 6)[1:] == [0, 1, 1, 1, 1]
     read_back(job, [f"ckpt.{number}" for number in range(1, 7)], MIB)
 
 
