@@ -76,18 +76,34 @@ static bool is_checkpoint(void)
 
 static bool is_past_cache(void)
 {
-    return is_checkpoint() && scr_int("scr_in_output", 0) != 0 && scr_int("scr_cache_bypass", 0) == 1;
+    return is_checkpoint() && scr_int("scr_cache_bypass", 0) == 1;
+}
+
+static void remember(const char *file)
+{
+    KEEP_ERRNO;
+    if (job.is_engaged && outputs[0].length < PATHS_LIMIT) {
+        append(&outputs[0], file, strlen(file) + 1);
+    }
 }
 
 SCRTUNE_API int SCR_Route_file(const char *name, char *file)
 {
     REAL(SCR_Route_file, SCR_FAILURE);
     const int result = real(name, file);
-    if (job.is_engaged && result == SCR_SUCCESS && outputs[0].length < PATHS_LIMIT && is_past_cache()) {
-        KEEP_ERRNO;
-        append(&outputs[0], file, strlen(file) + 1);
+    if (result == SCR_SUCCESS && is_past_cache() && scr_int("scr_in_output", 0) != 0) {
+        remember(file);
     }
     return result;
+}
+
+/* Whoever leaves the cache finds the pages of what was flushed from there. */
+void behind_flushes(const char *target)
+{
+    const char *prefix = scr_text("scr_prefix");
+    if (prefix != NULL && strncmp(target, prefix, strlen(prefix)) == 0) {
+        remember(target);
+    }
 }
 
 /* By system calls: DFTracer, which may stand in front of open(), is not to count these as the application's. */
@@ -175,12 +191,16 @@ void behind_started(void)
     clear(&outputs[KEPT - 1]);
     memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
     outputs[0] = (paths){NULL, 0};
-    start_work(&dropping, 2, KEPT - 2);
+    if (is_past_cache()) {
+        start_work(&dropping, 2, KEPT - 2);
+    }
 }
 
 void behind_completed(void)
 {
-    start_work(&writing, 0, 1);
+    if (is_past_cache()) {
+        start_work(&writing, 0, 1);
+    }
 }
 
 void behind_use(bool wanted)

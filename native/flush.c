@@ -102,6 +102,7 @@ SCRTUNE_API int AXL_Add(int id, const char *source, const char *target)
     if (starting != NULL) {
         starting->files++;
     }
+    behind_flushes(target);
     return real(id, source, target);
 }
 

@@ -84,7 +84,7 @@ void live_begin(void)
     flush_use_cpus(NULL);
     flush_use_nice(0);
     flush_use_threads(0);
-    behind_forget();
+    behind_use(false);
 }
 
 /* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */

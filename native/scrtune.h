@@ -294,9 +294,10 @@ bool flush_is_timed(int dataset);
 void behind_use(bool wanted);
 void behind_forget(void);
 
-/* An output begins, and is complete. */
+/* An output begins, and is complete; a flush begins to write `target`. */
 void behind_started(void);
 void behind_completed(void);
+void behind_flushes(const char *target);
 
 /* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */
 

@@ -167,6 +167,7 @@ void session_begin(double init_s)
     forget_in_force();
     decision_forget();
     live_begin();
+    behind_forget();
     flush_forget();
     if (decision_path() != NULL && scr_int("scr_initialized", 0) == 1 && has_mpi()) {
         job.is_willing = true;

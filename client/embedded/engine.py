@@ -48,8 +48,8 @@ class EmbeddedEngine:
         self._cache_root = found.cache
         self._cache = self._node_cache(found)
         self._prefix = Prefix(Path(found.prefix))
-        self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._drop_behind = DropBehind()
+        self._flusher = Flusher(self._ranks, self._cache, self._prefix, self._drop_behind)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
         self._encoder = Encoder(self._ranks, self._cache)
         self._output: OpenOutput | None = None
@@ -113,7 +113,8 @@ class EmbeddedEngine:
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
         if bypass:  # the application may write the very files that a flush is about to replace
             wait_s += self._flusher.wait()
-        self._drop_behind.started(self._levers)
+        if bypass and self._levers.drop_behind:
+            self._drop_behind.started()
         draft = FileMap(
             dataset=self._last_dataset,
             name=name,
@@ -182,7 +183,6 @@ class EmbeddedEngine:
             self._evict(output.draft.dataset)
         elif output.levers.bypass and kept.checkpoint:
             self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
-            self._drop_behind.completed(output.files.values())
 
     def happened(self, *, look: bool = True) -> Sequence[FlushCompleted]:
         """Return the flushes that ended on all ranks since the last call; a failed one has valid=False.

@@ -12,7 +12,6 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from ..settings import Levers
 
 KEPT = 3
 """Outputs that are remembered: the newest, and what to drop when it begins."""
@@ -20,14 +19,14 @@ THREAD_NAME = "scrtune-drop-behind"
 
 
 class DropBehind:
-    """The files of one rank's last outputs past the cache."""
+    """The files of one rank's last checkpoints in the prefix directory."""
 
     def __init__(self) -> None:
         self._outputs: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
 
-    def started(self, levers: Levers) -> None:
-        """Let the outputs before the newest leave the page cache, for the one that begins under `levers`."""
-        if not levers.drop_behind or not self._outputs:
+    def started(self) -> None:
+        """Let the checkpoints before the newest leave the page cache, for the one that begins."""
+        if not self._outputs:
             return
         newest, replaced = self._outputs.pop(), {*chain.from_iterable(self._outputs)}
         self._outputs = deque([newest], maxlen=KEPT)
@@ -35,8 +34,8 @@ class DropBehind:
             with suppress(RuntimeError):  # no more threads on this system
                 threading.Thread(target=_drop, args=(replaced,), name=THREAD_NAME, daemon=True).start()
 
-    def completed(self, files: Iterable[Path]) -> None:
-        """Take in that an output is complete, whose `files` are the newest now."""
+    def published(self, files: Iterable[Path]) -> None:
+        """Take in that a checkpoint is in the prefix directory, written there or flushed: `files` of it."""
         self._outputs.append(tuple(files))
 
 

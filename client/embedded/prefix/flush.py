@@ -13,6 +13,7 @@ from ..output import over_ranks
 from ..settings import Levers
 from ..topology import RankGroup
 from .copy import Copy, CopyThreads
+from .drop_behind import DropBehind
 from .index import IndexEntry, Prefix, PrefixFile, RankSummary
 
 
@@ -27,10 +28,11 @@ class _UnderWay:
 class Flusher:
     """Every method but :attr:`dataset` and :meth:`take` is collective; none raises OSError."""
 
-    def __init__(self, ranks: RankGroup, cache: NodeCache, prefix: Prefix) -> None:
+    def __init__(self, ranks: RankGroup, cache: NodeCache, prefix: Prefix, drop_behind: DropBehind) -> None:
         self._ranks = ranks
         self._cache = cache
         self._prefix = prefix
+        self._drop_behind = drop_behind
         self._under_way: _UnderWay | None = None
         self._finished: list[FlushCompleted] = []
 
@@ -114,7 +116,10 @@ class Flusher:
             self._prefix.publish(IndexEntry.of(filemap))
             self._prefix.keep_newest(levers.prefix_size, exempt=OutputFlags.OUTPUT)
 
-        return self._ranks.attempt(publish, _missing(filemap), on=0)
+        is_noted = self._ranks.attempt(publish, _missing(filemap), on=0)
+        if is_noted and filemap.checkpoint:
+            self._drop_behind.published(self._prefix.root / file.name for file in filemap.own_files)
+        return is_noted
 
 
 def _missing(filemap: FileMap) -> str:

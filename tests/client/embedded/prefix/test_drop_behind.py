@@ -7,14 +7,9 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.embedded.prefix.drop_behind import THREAD_NAME, DropBehind
-from scrtune.client.embedded.settings import Levers
-from scrtune.intents.settings import DEFAULTS
 
 from ....support.page_cache import resident_share, skip_where_pages_stay
 from ..job import Job
-
-WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 1})
-NOT_WANTED = Levers.of({**DEFAULTS, "SCRTUNE_DROP_BEHIND": 0})
 
 
 @pytest.fixture
@@ -28,19 +23,14 @@ def outputs(tmp_path: Path) -> list[Path]:
     return files
 
 
-def completed(behind: DropBehind, files: list[Path], levers: Levers) -> None:
+def outputs_of(behind: DropBehind, files: list[Path]) -> None:
     for path in files:
-        started(behind, levers)
-        behind.completed([path])
-        wait()
+        begin(behind)
+        behind.published([path])
 
 
-def started(behind: DropBehind, levers: Levers) -> None:
-    behind.started(levers)
-    wait()
-
-
-def wait() -> None:
+def begin(behind: DropBehind) -> None:
+    behind.started()
     for thread in threading.enumerate():
         if thread.name == THREAD_NAME:
             thread.join()
@@ -52,37 +42,27 @@ def shares(files: list[Path]) -> list[float]:
 
 def test_what_a_newer_checkpoint_replaces_is_dropped_when_the_next_begins(outputs: list[Path]) -> None:
     behind = DropBehind()
-    completed(behind, outputs, WANTED)
+    outputs_of(behind, outputs)
     assert shares(outputs) == [0, 0, 0, 1, 1], "pages that lay free till then might go to the hypervisor"
-    started(behind, WANTED)
+    begin(behind)
     assert shares(outputs) == [0, 0, 0, 0, 1]
 
 
-def test_the_first_output_with_it_finds_the_pages_of_those_before(outputs: list[Path]) -> None:
+def test_the_first_output_finds_the_pages_of_those_before(outputs: list[Path]) -> None:
     behind = DropBehind()
-    completed(behind, outputs[:4], NOT_WANTED)
-    assert shares(outputs) == [1, 1, 1, 1, 1]
-    started(behind, WANTED)
+    for path in outputs[:4]:
+        behind.published([path])
+    begin(behind)
     assert shares(outputs) == [1, 0, 0, 1, 1], (
         "the newest stays, and of those before the last three are known"
     )
-    behind.completed(outputs[4:])
-    wait()
-    assert shares(outputs) == [1, 0, 0, 1, 1]
-
-
-def test_without_it_all_stay(outputs: list[Path]) -> None:
-    behind = DropBehind()
-    completed(behind, outputs[:2], WANTED)
-    completed(behind, outputs[2:], NOT_WANTED)
-    assert shares(outputs) == [1, 1, 1, 1, 1]
 
 
 def test_a_file_that_is_gone_or_written_again_is_no_error(outputs: list[Path]) -> None:
     behind = DropBehind()
-    completed(behind, outputs[:2], WANTED)
+    outputs_of(behind, outputs[:2])
     outputs[1].unlink()
-    completed(behind, [outputs[2], outputs[2], outputs[3]], WANTED)
+    outputs_of(behind, [outputs[2], outputs[2], outputs[3]])
     assert resident_share(outputs[2]) == 1, "it is the newest, too"
 
 
@@ -96,3 +76,16 @@ def test_the_engine_does_so_past_the_cache(job: Job, value: int, share: float) -
         assert resident_share(job.prefix / f"e/rank_{rank}/layer_0.bin") == 1
     (restarted,) = job("restart", SCR_CACHE_BYPASS=1)
     assert (restarted["name"], restarted["intact"]) == ("e", True)
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(("past_cache", "share"), [(1, 0.0), (0, 1.0)])
+def test_what_was_flushed_is_dropped_when_an_output_past_the_cache_begins(
+    job: Job, past_cache: int, share: float
+) -> None:
+    skip_where_pages_stay(job.root)
+    later = f"apply SCR_CACHE_BYPASS={past_cache} SCRTUNE_DROP_BEHIND=1"
+    job(*(f"save {name}" for name in "abc"), later, "save d", SCR_CACHE_BYPASS=0, SCR_FLUSH=1)
+    for rank in (0, 1):
+        assert resident_share(job.prefix / f"b/rank_{rank}/layer_0.bin") == share
+        assert resident_share(job.prefix / f"c/rank_{rank}/layer_0.bin") == 1
