@@ -12,7 +12,6 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-
 KEPT = 3
 """Outputs that are remembered: the newest, and what to drop when it begins."""
 THREAD_NAME = "scrtune-drop-behind"
