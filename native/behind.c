@@ -183,7 +183,7 @@ static void start_work(work *mine, int first, int count)
     }
 }
 
-void behind_started(void)
+void behind_starts(void)
 {
     if (!is_checkpoint()) { /* it replaces none */
         return;

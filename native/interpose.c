@@ -86,6 +86,7 @@ static void before_start(int kind)
         current.entered_s = epoch_s();
         session_apply(current.kind);
         current.apply_s = epoch_s() - current.entered_s;
+        behind_starts(); /* what it drops are pages for this output: the sooner, the more */
     }
 }
 
@@ -99,7 +100,6 @@ static void after_start(const char *name)
         } else {
             snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
         }
-        behind_started();
         scrtune_observe_open();
     }
 }

@@ -295,7 +295,7 @@ void behind_use(bool wanted);
 void behind_forget(void);
 
 /* An output begins, and is complete; a flush begins to write `target`. */
-void behind_started(void);
+void behind_starts(void);
 void behind_completed(void);
 void behind_flushes(const char *target);
 
