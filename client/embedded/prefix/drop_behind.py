@@ -1,7 +1,7 @@
-"""Drop-behind: the page cache gives up checkpoints past the cache that newer ones have replaced.
+"""Drop-behind: what is written past the cache finds the pages of checkpoints that newer ones have replaced.
 
-As native/behind.c does it for a real SCR, where the reasons are. Here the files are on the storage when an
-output is complete (:meth:`.index.Prefix.sync_written`), so that those before can go at once.
+As native/behind.c does it for a real SCR, where the reasons are. Here a checkpoint is on the storage when it
+is published, so that those before it can go at once.
 """
 
 import os
@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 KEPT = 3
-"""Outputs that are remembered: the newest, and what to drop when it begins."""
+"""Checkpoints that are remembered: the newest, and those to drop when the next one begins."""
 THREAD_NAME = "scrtune-drop-behind"
 
 
@@ -21,21 +21,21 @@ class DropBehind:
     """The files of one rank's last checkpoints in the prefix directory."""
 
     def __init__(self) -> None:
-        self._outputs: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
+        self._published: deque[tuple[Path, ...]] = deque(maxlen=KEPT)
 
     def started(self) -> None:
         """Let the checkpoints before the newest leave the page cache, for the one that begins."""
-        if not self._outputs:
+        if not self._published:
             return
-        newest, replaced = self._outputs.pop(), {*chain.from_iterable(self._outputs)}
-        self._outputs = deque([newest], maxlen=KEPT)
+        newest, replaced = self._published.pop(), {*chain.from_iterable(self._published)}
+        self._published = deque([newest], maxlen=KEPT)
         if replaced := replaced.difference(newest):  # the application may write the same files again
             with suppress(RuntimeError):  # no more threads on this system
                 threading.Thread(target=_drop, args=(replaced,), name=THREAD_NAME, daemon=True).start()
 
     def published(self, files: Iterable[Path]) -> None:
         """Take in that a checkpoint is in the prefix directory, written there or flushed: `files` of it."""
-        self._outputs.append(tuple(files))
+        self._published.append(tuple(files))
 
 
 def _drop(files: Iterable[Path]) -> None:
