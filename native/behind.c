@@ -63,7 +63,6 @@ static void clear(paths *given)
 
 void behind_forget(void)
 {
-    is_wanted = false;
     for (int i = 0; i < KEPT; i++) {
         clear(&outputs[i]);
     }
@@ -97,11 +96,11 @@ SCRTUNE_API int SCR_Route_file(const char *name, char *file)
     return result;
 }
 
-/* Whoever leaves the cache finds the pages of what was flushed from there. */
+/* Whoever leaves the cache finds the pages of checkpoints that were flushed from there. */
 void behind_flushes(const char *target)
 {
     const char *prefix = scr_text("scr_prefix");
-    if (prefix != NULL && strncmp(target, prefix, strlen(prefix)) == 0) {
+    if (is_checkpoint() && prefix != NULL && strncmp(target, prefix, strlen(prefix)) == 0) {
         remember(target);
     }
 }
