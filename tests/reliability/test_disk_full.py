@@ -126,5 +126,5 @@ def test_below_the_cache_outputs_go_to_the_prefix_directory(tmp_path: Path, smal
 def test_below_the_prefix_directory_each_flush_that_fails_is_said(tmp_path: Path, small: Path) -> None:
     job = PhasedJob(tmp_path, *PHASES, SCR_PREFIX=str(small))
     ended = run(job, small)
-    last = ended.before.valid[-1]  # its flush may go on when there is no room any more
-    assert set(ended.full.valid) <= ended.unflushed <= {last, *ended.full.valid}
+    # A phase's last flush may go on into the next one, where it meets the other state of the disk.
+    assert set(ended.full.valid[:-1]) <= ended.unflushed <= {ended.before.valid[-1], *ended.full.valid}
