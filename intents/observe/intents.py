@@ -154,7 +154,7 @@ class Observers:
         scheme = str(settings["SCR_COPY_TYPE"])
         declared = job.declared if job else Declared()
         failures, allocation = self.failures.failures, self.allocation
-        protected = redundancy.observe(job, scheme)
+        protected = redundancy.observe(job, settings)
         flush = self.flush(settings)
         faults = fault_model.observe(job, scheme, failures, allocation, self.recalled)
         required = checkpoints_required.observe(declared, self._taken, failures.observed_s, allocation, now)

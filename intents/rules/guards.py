@@ -9,7 +9,7 @@ from .durability import permits
 from .situation import Situation
 
 CACHE_SHARE = 0.8
-_CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
+_CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_SET_SIZE"}
 
 NEVER = frozenset(
     {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
@@ -153,7 +153,7 @@ def _held_bytes(now: Situation) -> float:
 
 def _datasets_bytes(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
-    members = now.intents.redundancy.members
+    members = min(number(settings, "SCR_SET_SIZE"), now.intents.redundancy.nodes)
     factor = storage_factor(now.scheme(settings), members, set_failures(settings))
     return datasets * now.node_bytes(each_bytes) * factor
 

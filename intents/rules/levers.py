@@ -8,8 +8,11 @@ user's own value is in the domain of a parameter that may not change.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ..cpu_list import cpu_list
 from ..events import TextEnum, Value, Values
+from ..observe.faults.fault_tolerance import largest_set
 from ..observe.faults.redundancy import SURVIVES
 from ..settings import is_asynchronous, is_cached
 from .durability import permits
@@ -22,6 +25,8 @@ MAX_FILE_BUFFER_BYTES = 32 * MIB
 MEMORY_SHARE = 0.05
 LEAST_PRIORITY = 19
 _LEAST_SETS = 2
+_UNKNOWN_EXPOSURE_S = 3600.0
+"""Of a job that was not seen to cache: longer than most would be."""
 _SPARSE_FLUSHES = (1, 2, 4, 10)
 
 STUDY = "LLNL study of Megatron-DeepSpeed with SCR (2024)"
@@ -67,6 +72,10 @@ def _encoded(chosen: Values, now: Situation) -> bool:
     return now.encodes(chosen)
 
 
+def _in_sets(chosen: Values, now: Situation) -> bool:
+    return is_cached(chosen) and now.scheme(chosen) in {"XOR", "RS"}
+
+
 def _threaded(chosen: Values, now: Situation) -> bool:
     return _cached(chosen, now) and chosen["SCR_FLUSH_TYPE"] != "SYNC"
 
@@ -89,12 +98,25 @@ def _past_cache(chosen: Values, now: Situation) -> bool:
 
 def _schemes(now: Situation) -> tuple[Value, ...]:
     """Return the schemes that so many nodes can have: too small a set ends SCR_Init."""
-    redundancy = now.intents.redundancy
-    if redundancy.nodes < _LEAST_SETS:
+    nodes = now.intents.redundancy.nodes
+    if nodes < _LEAST_SETS:
         return ("SINGLE",)
-    return tuple(
-        scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or redundancy.members > losses
-    )
+    members = min(nodes, now.own_number("SCR_SET_SIZE"))
+    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or members > losses)
+
+
+def _larger_sets(now: Situation) -> tuple[Value, ...]:
+    """Return the largest set that the rule of intent 5 allows, where it makes larger ones than the user has.
+
+    A larger set is never slower: each node reads and sends as much, and stores less parity.
+    """
+    seen, nodes = now.intents.tolerance, now.intents.redundancy.nodes
+    if nodes < _LEAST_SETS:
+        return ()
+    exposed = replace(seen, exposure_s=seen.exposure_s or _UNKNOWN_EXPOSURE_S)
+    size, _ = largest_set(nodes, max(1, seen.tolerated), exposed.p_node, seen.scheme)
+    own = max(1, now.own_number("SCR_SET_SIZE"))
+    return (size,) if nodes // size < max(1, nodes // own) else ()
 
 
 def _flush_every(now: Situation) -> tuple[Value, ...]:
@@ -180,6 +202,9 @@ LEVERS: tuple[Lever, ...] = (
     Lever("SCR_COPY_TYPE", "redundancy scheme", _schemes, _cached,
           "encode as cheaply as the durability asked for allows",
           f"{STUDY}: 211 s saved at 2 nodes", _OUTPUTS + _DURABLE),
+    Lever("SCR_SET_SIZE", "fault tolerance", _larger_sets, _in_sets,
+          "store less parity in larger sets", "SCR source (redset_xor.c): each of N stores 1/(N - 1) more",
+          _OUTPUTS),
     Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded,
           "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)", _OUTPUTS),
     Lever("SCR_FLUSH", "flush", _flush_every, _cached,

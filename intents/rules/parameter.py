@@ -32,8 +32,8 @@ class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     be used, `overruled` what stands instead (:mod:`.parameters` has the order). `gain_s` is expected, in
     seconds of the whole job, give or take `gain_sd_s`. `lines` are those of SCR's config file where one value
     is not all that is needed: descriptors, as STORE or GROUPS. `command` is for the user to run, where no
-    setting of SCR's does it. `is_users_word`: it follows from what the user
-    declared and is made without being tried; else it is advice.
+    setting of SCR's does it. `is_users_word`: it follows from what the user declared and is made without
+    being tried; else it is advice. What `is_safer` protects more than their own, and is not to save time.
     """
 
     intent: str
@@ -54,6 +54,7 @@ class DerivedParameter(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     command: str = ""
     is_users_word: bool = False
+    is_safer: bool = False
 
     @property
     def is_wanted(self) -> bool:

@@ -6,7 +6,7 @@ one parameter, the first of these stands, and `overruled` of the others says so:
 1. a guard rail, or what this SCR can do (`veto`);
 2. what the user declared (`is_users_word`); of two that follow from declarations the rule that comes first;
 3. what the user set: their config file, SCR_Config, or the system's;
-4. what trials found, of a parameter that is a lever (:mod:`.levers`);
+4. what trials found, of a parameter that is a lever (:mod:`.levers`): no trial looks for what `is_safer`;
 5. advice; of two the rule that comes first.
 
 What the user's environment sets, or they gave while the job ran, is a veto: it wins over all that is derived.
@@ -107,7 +107,7 @@ def _overruled(each: DerivedParameter, first: DerivedParameter | None, now: Situ
 
 def _stands_already(each: DerivedParameter, now: Situation) -> str:
     """Return what stands instead of the advice `each`; empty where the user left it at its default."""
-    if each.name in NAMES:
+    if each.name in NAMES and not each.is_safer:
         return "trials decide: it is a lever"
     if now.job is None or not now.job.is_given(each.name):
         return ""

@@ -25,6 +25,10 @@ from ..io.flush import FlushBehaviour
 from .fault_model import FaultModel
 from .redundancy import Redundancy, set_failures
 
+SET_SHARE = 0.01
+"""Of the losses of any node: so many may be more than a set survives."""
+LARGEST_RS = 256
+_SMALLEST = 2
 _NEGLIGIBLE = 1e-17
 
 
@@ -117,6 +121,24 @@ def p_loss(nodes: int, set_size: int, tolerated: int, p_node: float) -> float:
             return 1.0
         total += count * log1p(-p_set)
     return -expm1(total)
+
+
+def largest_set(nodes: int, tolerated: int, p_node: float, scheme: str = "XOR") -> tuple[int, str]:
+    """Return the largest set for `nodes` nodes of which each is lost with `p_node`, and what bounded it."""
+    least = max(_SMALLEST, tolerated + 1)
+    most = min(nodes, LARGEST_RS - tolerated) if scheme == "RS" else nodes
+    bound = SET_SHARE * p_loss(nodes, 1, 0, p_node)
+    low, high = least, max(least, most)
+    while low < high:  # a larger set is never safer
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if p_loss(nodes, middle, tolerated, p_node) <= bound else (low, middle - 1)
+    if low == most < nodes:
+        return low, f"redset's Reed-Solomon codes have {LARGEST_RS} symbols at most"
+    if low == nodes:
+        return low, f"the job has {count_text(nodes, 'node')}"
+    if low == least and p_loss(nodes, low, tolerated, p_node) > bound:
+        return low, "no set is small enough: flush more often, or survive more losses"
+    return low, ""
 
 
 def _p_more(tolerated: int, members: int, p_node: float) -> float:

@@ -5,6 +5,7 @@ import msgspec
 from ....units import count_text
 from ...events import SettingsObserved, Values
 from ...intent import Evidence, Intent
+from ...settings import number
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
 """Nodes of one set that may be lost at once (RS: SCR_SET_FAILURES of them; 2 is SCR's default)."""
@@ -69,13 +70,13 @@ class Redundancy(msgspec.Struct, Intent, frozen=True, kw_only=True):
         )
 
 
-def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundancy:
-    """Return the intent for a job that runs under `scheme` now (default: the one that it began with)."""
+def observe(job: SettingsObserved | None, settings: Values | None = None) -> Redundancy:
+    """Return the intent for a job that runs under `settings` now (default: those that it began with)."""
     if job is None:
         return Redundancy()
     own = str(job.settings.get("SCR_COPY_TYPE", "XOR"))
-    current = scheme or own
-    set_size = job.settings.get("SCR_SET_SIZE")
+    now = job.settings if settings is None else settings
+    current = str(now.get("SCR_COPY_TYPE", "XOR"))
     return Redundancy(
         evidence=Evidence(count=1, source=f"settings and shape of the job ({job.engine})", declared=True),
         nodes=max(1, job.nodes),
@@ -84,7 +85,7 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
         effective=effective(current, job.nodes),
         floor=declared_floor(job) or own,
         declared=bool(declared_floor(job)),
-        set_size=max(1, set_size) if isinstance(set_size, int) else 8,
+        set_size=max(1, number(now, "SCR_SET_SIZE")),
     )
 
 

@@ -4,13 +4,12 @@ The functions beside this module find the value. `docs/intents.md` tells each ru
 """
 
 from ...mutability import Mutability
+from ...observe.faults.fault_tolerance import SET_SHARE
 from ..levers import AXL_SOURCE, LEAST_PRIORITY, SCHEDULER, STUDY
 from ..parameter import DerivedParameter, Phase, Scope
 
 MOST_LOAD = 0.7
 """Flush seconds per second between checkpoints, beyond which the next one may have to wait for a flush."""
-SET_SHARE = 0.01
-"""Of the losses of any node: so many may be more than a set survives."""
 WRITERS_A_TARGET = 4
 """The sources' "a few"."""
 INTERVAL_SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"

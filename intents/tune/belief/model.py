@@ -104,8 +104,8 @@ share that is left without these (measured in one virtual machine, of 128 MiB: 2
 OF_NFS: dict[str, Prior] = {"shared_bytes_per_s": Prior(2 * GIB, 1.3)}
 """All nodes write to one server, of 0.1 GB/s behind 1 GbE, or to several that appear as one."""
 
-HAVE_RATES = frozenset({"SCRTUNE_DROP_BEHIND"})
-"""Levers whose effect is a rate of their own, with all doubt about it."""
+HAVE_RATES = frozenset({"SCR_SET_SIZE", "SCRTUNE_DROP_BEHIND"})
+"""Levers whose effect is that of rates, with all doubt about it: of writes to the cache, of new pages."""
 
 _AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "beyond_pages": 1.0}
 

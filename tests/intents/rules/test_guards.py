@@ -36,7 +36,7 @@ def situation(
     observed = SettingsObserved(settings=every, sources=sources, **{"ranks": 8, "nodes": 4, **job})
     return Situation(
         intents=Intents(
-            redundancy=observe_redundancy(observed, str(every["SCR_COPY_TYPE"])),
+            redundancy=observe_redundancy(observed, every),
             flush=FlushBehaviour(
                 evidence=Evidence(count=count), checkpoint_bytes=40 * GIB, largest_bytes=40 * GIB
             ),
@@ -265,6 +265,14 @@ class TestCapacity:
             now, intents=msgspec.structs.replace(now.intents, flush=flush)
         )
         assert veto(change(SCR_CACHE_SIZE=3), after_a_larger_one) is not None
+
+    @pytest.mark.parametrize(("members", "factor"), [(2, 2), (4, 4 / 3), (8, 4 / 3)])
+    def test_parity_takes_the_more_room_the_smaller_the_sets_are(self, members: int, factor: float) -> None:
+        """One more dataset, and what two have more than in the user's own sets of four nodes."""
+        needed = 10 * (3 * factor - 2 * 4 / 3) / 0.8
+        for gib, fits in ((needed * 1.001, True), (needed * 0.999, False)):
+            now = situation({**CACHED, "SCR_COPY_TYPE": "XOR"}, node=free(gib))
+            assert (veto(change(SCR_CACHE_SIZE=3, SCR_SET_SIZE=members), now) is None) is fits
 
     def test_less_always_fits(self) -> None:
         now = situation(

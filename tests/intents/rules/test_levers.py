@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.affinity import CoreAffinity
+from scrtune.intents.observe.faults.fault_model import FaultModel
+from scrtune.intents.observe.faults.fault_tolerance import FaultTolerance
 from scrtune.intents.observe.faults.redundancy import SURVIVES
 from scrtune.intents.observe.faults.redundancy import observe as observe_redundancy
 from scrtune.intents.observe.intents import Intents
@@ -67,7 +70,7 @@ def situation(  # noqa: PLR0913 - everything a lever looks at
         intents=Intents(
             affinity=affinity,
             buffers=buffers or BufferSizes(),
-            redundancy=observe_redundancy(observed, str(own["SCR_COPY_TYPE"])),
+            redundancy=observe_redundancy(observed, own),
             flush=flush,
         ),
         own=own,
@@ -82,6 +85,13 @@ def situation(  # noqa: PLR0913 - everything a lever looks at
         ),
         mutability=mutability or RunMutability(),
     )
+
+
+def exposed(faults: FaultModel, exposure_s: float) -> Situation:
+    """A job on 64 nodes whose checkpoints are for `exposure_s` only in the cache, under XOR."""
+    now = situation({**CACHED, "SCR_COPY_TYPE": "XOR"}, nodes=64)
+    tolerance = FaultTolerance(nodes=64, scheme="XOR", tolerated=1, exposure_s=exposure_s, faults=faults)
+    return msgspec.structs.replace(now, intents=msgspec.structs.replace(now.intents, tolerance=tolerance))
 
 
 def values(now: Situation, name: str) -> set[object]:
@@ -221,6 +231,28 @@ class TestDomains:
             _, *others = domain(LEVER["SCR_FILE_BUF_SIZE"], now)
             assert all(4 * 8 * int(each) <= 0.05 * memory for each in others)
         assert len(domain(LEVER["SCR_FILE_BUF_SIZE"], now)) > 1
+
+    @pytest.mark.parametrize(
+        ("nodes", "own", "set_sizes"),
+        [(8, 8, (8,)), (16, 8, (8, 16)), (17, 9, (9,)), (8, 3, (3, 8)), (3, 2, (2,)), (1, 2, (2,))],
+    )
+    def test_sets_are_as_large_as_intent_5_allows_where_that_makes_larger_ones(
+        self, nodes: int, own: int, set_sizes: tuple[int, ...]
+    ) -> None:
+        now = situation({**CACHED, "SCR_COPY_TYPE": "XOR", "SCR_SET_SIZE": own}, nodes=nodes)
+        assert domain(LEVER["SCR_SET_SIZE"], now) == set_sizes
+        larger = [each for each in joint_settings(now) if each["SCR_SET_SIZE"] != own]
+        assert {each["SCR_COPY_TYPE"] for each in larger} <= {"XOR", "RS"}
+
+    def test_no_set_is_larger_where_nodes_are_lost_often(self) -> None:
+        """While it is not known how long a checkpoint is only in the cache it is taken for an hour."""
+        often = FaultModel(nodes=64, failures=Failures(observed_s=86_400.0, unknown=400, nodes=64))
+        seldom = FaultModel(nodes=64)
+        sizes = [
+            domain(LEVER["SCR_SET_SIZE"], exposed(faults, exposure_s))
+            for faults, exposure_s in ((often, 600.0), (seldom, 600.0), (seldom, 0.0), (often, 0.0))
+        ]
+        assert sizes == [(8,), (8, 64), (8, 32), (8,)]
 
     def test_messages_are_never_made_smaller(self) -> None:
         encoded = {**CACHED, "SCR_COPY_TYPE": "XOR"}

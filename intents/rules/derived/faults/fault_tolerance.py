@@ -19,13 +19,12 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from .....units import count_text, rounded_duration_text
-from ....observe.faults.fault_tolerance import FaultTolerance, p_loss
+from ....observe.faults.fault_tolerance import FaultTolerance, largest_set, p_loss, set_sizes
 from ....observe.faults.redundancy import most_survived, storage_factor
 from ...parameter import DerivedParameter
 from ...situation import Situation
-from ..table import SET_FAILURES, SET_SHARE, SET_SIZE
+from ..table import SET_FAILURES, SET_SIZE
 
-LARGEST_RS = 256
 _LEAST = 2
 
 
@@ -79,10 +78,10 @@ def _size(now: Situation) -> DerivedParameter:
         ),
         clipped=clipped,
     )
-    if len(seen.sets) == max(1, seen.nodes // size):
+    if set_sizes(seen.nodes, size) == set_sizes(seen.nodes, own):
         return replace(found, why_not=f"SCR_SET_SIZE={own} makes the same sets")
     gain_s, sd_s = _gain(now, own, size)
-    return replace(found, value=size, gain_s=gain_s, gain_sd_s=sd_s)
+    return replace(found, value=size, gain_s=gain_s, gain_sd_s=sd_s, is_safer=size < own)
 
 
 def _why_not(seen: FaultTolerance, scheme: str) -> str:
@@ -91,24 +90,6 @@ def _why_not(seen: FaultTolerance, scheme: str) -> str:
     if not seen.evidence.count:
         return "how long checkpoints are only in the cache is not known yet"
     return "" if seen.exposure_s > 0 else "checkpoints bypass the cache: only SCR's own records are encoded"
-
-
-def largest_set(nodes: int, tolerated: int, p_node: float, scheme: str = "XOR") -> tuple[int, str]:
-    """Return the largest set for `nodes` nodes of which each is lost with `p_node`, and what bounded it."""
-    least = max(_LEAST, tolerated + 1)
-    most = min(nodes, LARGEST_RS - tolerated) if scheme == "RS" else nodes
-    bound = SET_SHARE * p_loss(nodes, 1, 0, p_node)
-    low, high = least, max(least, most)
-    while low < high:  # a larger set is never safer
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if p_loss(nodes, middle, tolerated, p_node) <= bound else (low, middle - 1)
-    if low == most < nodes:
-        return low, f"redset's Reed-Solomon codes have {LARGEST_RS} symbols at most"
-    if low == nodes:
-        return low, f"the job has {count_text(nodes, 'node')}"
-    if low == least and p_loss(nodes, low, tolerated, p_node) > bound:
-        return low, "no set is small enough: flush more often, or survive more losses"
-    return low, ""
 
 
 def _gain(now: Situation, own: int, size: int) -> tuple[float, float]:

@@ -65,7 +65,7 @@ def situation(  # noqa: PLR0913 - all of a job
     allocation = None if left_s is None else AllocationObserved(scheduler="slurm", end_s=now_s + left_s)
     return Situation(
         intents=Intents(
-            redundancy=observe_redundancy(job, str(own["SCR_COPY_TYPE"])),
+            redundancy=observe_redundancy(job, own),
             flush=msgspec.structs.replace(flush, evidence=Evidence(count=count, end_s=now_s)),
             checkpoints=observe_required(declared, taken, ran_s, allocation, now_s),
         ),

@@ -51,7 +51,7 @@ def situation(
     flush = flush or FlushBehaviour(interval_s=21.0, blocking_s=1.0)
     return Situation(
         intents=Intents(
-            redundancy=observe_redundancy(observed, str(own["SCR_COPY_TYPE"])),
+            redundancy=observe_redundancy(observed, own),
             flush=msgspec.structs.replace(flush, evidence=Evidence(count=count, end_s=T0 + age_s)),
         ),
         own=own,

@@ -11,10 +11,14 @@ from scipy.special import bdtrc
 from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import Values
-from scrtune.intents.observe.faults.fault_tolerance import FaultTolerance, p_loss, set_sizes
+from scrtune.intents.observe.faults.fault_tolerance import (
+    SET_SHARE,
+    FaultTolerance,
+    largest_set,
+    p_loss,
+    set_sizes,
+)
 from scrtune.intents.observe.io.flush import FlushBehaviour
-from scrtune.intents.rules.derived.faults.fault_tolerance import largest_set
-from scrtune.intents.rules.derived.table import SET_SHARE
 from scrtune.intents.rules.parameters import declared
 
 from .....support.situations import parameter, situation
@@ -107,13 +111,14 @@ class TestParameters:
         found = parameter("SCR_SET_SIZE", situation(XOR, nodes=64, ranks=128, sources=OWN))
         assert (found.value, found.is_users_word, found.clipped) == (32, False, "")
         assert "stores 1.03 x the data, with 8 1.14 x" in found.inputs
-        assert found.stands
+        assert found.overruled == "trials decide: it is a lever"
 
     def test_a_job_that_often_fails_gets_smaller_ones(self) -> None:
         often = Failures(observed_s=86_400.0, unknown=400, nodes=64)
         found = parameter("SCR_SET_SIZE", situation(XOR, nodes=64, ranks=128, sources=OWN, failures=often))
         assert found.value == 2
         assert "no set is small enough" in found.clipped
+        assert found.stands, "no trial would find it: it costs more"
 
     @pytest.mark.parametrize(
         ("settings", "nodes", "flush", "why"),
@@ -134,8 +139,9 @@ class TestParameters:
         assert found.value is None
         assert why in found.why_not
 
-    def test_your_own_set_size_stands(self) -> None:
-        now = situation({**XOR, "SCR_SET_SIZE": 4}, nodes=64, ranks=128)
+    def test_your_own_set_size_stands_where_a_smaller_one_would_be_safer(self) -> None:
+        often = Failures(observed_s=86_400.0, unknown=400, nodes=64)
+        now = situation({**XOR, "SCR_SET_SIZE": 4}, nodes=64, ranks=128, failures=often)
         assert parameter("SCR_SET_SIZE", now).overruled == "your own value stands (user config)"
 
     @pytest.mark.parametrize(("losses", "nodes", "value"), [(2, 8, 2), (3, 8, 3), (7, 8, 7), (9, 8, 7)])
