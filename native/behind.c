@@ -1,11 +1,12 @@
 /* Drop-behind: the page cache gives up checkpoints that are on the storage and that newer ones have replaced.
  *
- * Nobody reads them but after a failure, and yet they fill the memory: each checkpoint past the cache takes new pages.
- * In a virtual machine the first use of a page goes through the hypervisor, which takes longer than to fill it. So
- * each output is brought to the storage when it is complete, by a thread at nice 19, and those before the newest leave
- * their pages when the next one begins: pages that lie free until then may go back to the hypervisor, which takes them
- * within seconds where the guest reports free pages (mm/page_reporting.c). That is another thread's, at the rank's own
- * priority. The newest stays in memory for a restart. The application waits for none of it.
+ * Nobody reads them but after a failure, and yet they fill the memory: each checkpoint past the cache, and each flush,
+ * takes new pages. In a virtual machine the first use of a page goes through the hypervisor, which takes longer than to
+ * fill it. So an output past the cache is brought to the storage when it is complete, by a thread at nice 19 (AXL syncs
+ * what it flushes), and those before the newest leave their pages when the next one begins: pages that lie free until
+ * then may go back to the hypervisor, which takes them within seconds where the guest reports free pages
+ * (mm/page_reporting.c). That is another thread's, at the rank's own priority. The newest stays in memory for a
+ * restart. The application waits for none of it.
  */
 #include "scrtune.h"
 
@@ -96,7 +97,7 @@ SCRTUNE_API int SCR_Route_file(const char *name, char *file)
     return result;
 }
 
-/* Whoever leaves the cache finds the pages of checkpoints that were flushed from there. */
+/* Whoever leaves the cache finds the pages of checkpoints that were flushed from there, too. */
 void behind_flushes(const char *target)
 {
     const char *prefix = scr_text("scr_prefix");
@@ -187,12 +188,12 @@ void behind_starts(void)
     if (!is_checkpoint()) { /* it replaces none */
         return;
     }
-    clear(&outputs[KEPT - 1]);
-    memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
-    outputs[0] = (paths){NULL, 0};
-    if (is_past_cache()) {
-        start_work(&dropping, 2, KEPT - 2);
+    if (outputs[0].length > 0) { /* else it was not flushed, and replaced none there */
+        clear(&outputs[KEPT - 1]);
+        memmove(outputs + 1, outputs, (KEPT - 1) * sizeof *outputs);
+        outputs[0] = (paths){NULL, 0};
     }
+    start_work(&dropping, 2, KEPT - 2);
 }
 
 void behind_completed(void)

@@ -113,7 +113,7 @@ class EmbeddedEngine:
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
         if bypass:  # the application may write the very files that a flush is about to replace
             wait_s += self._flusher.wait()
-        if bypass and self._levers.drop_behind:
+        if self._levers.drop_behind:
             self._drop_behind.started()
         draft = FileMap(
             dataset=self._last_dataset,

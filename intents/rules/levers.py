@@ -92,10 +92,6 @@ def _among_ranks(chosen: Values, now: Situation) -> bool:
     return _beside(chosen, now) and not chosen["SCRTUNE_FLUSH_CPUS"]
 
 
-def _past_cache(chosen: Values, now: Situation) -> bool:
-    return not _cached(chosen, now)
-
-
 def _schemes(now: Situation) -> tuple[Value, ...]:
     """Return the schemes that so many nodes can have: too small a set ends SCR_Init."""
     nodes = now.intents.redundancy.nodes
@@ -224,8 +220,8 @@ LEVERS: tuple[Lever, ...] = (
     Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached,
           "copy with few calls, through the processor's cache",
           f"{STUDY}: 32 MiB to 1.75 GiB changed nothing", _FLUSHES),
-    Lever("SCRTUNE_DROP_BEHIND", "flush", _drop_behind, _past_cache,
-          "write into the memory of checkpoints that newer ones have replaced", DROP_BEHIND, _OUTPUTS),
+    Lever("SCRTUNE_DROP_BEHIND", "flush", _drop_behind, _always,
+          "write into the memory of checkpoints that newer ones have replaced", DROP_BEHIND, _FLUSHES),
 )  # fmt: skip
 """In the order in which they are chosen: whether a lever matters depends on those before it only."""
 

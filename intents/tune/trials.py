@@ -31,7 +31,6 @@ USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _QUIET = 6
 _OF_OUTPUTS = {lever.name for lever in LEVERS if Component.OUTPUT in lever.components}
-"""Of others a checkpoint without a flush says nothing."""
 
 SituationNow = Callable[[], Situation]
 
@@ -197,7 +196,7 @@ class Trials(TuningState):
 
     def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool) -> None:
         trial = self._trial
-        is_judged = trial is None or flushed or bool(_OF_OUTPUTS & trial.proposal.changes.keys())
+        is_judged = trial is None or flushed or _is_of_outputs(trial)
         if is_judged:  # else what was decided at the last flush stands
             self._leaving = None
         view = self._view(belief, now_is)
@@ -390,3 +389,8 @@ class Trials(TuningState):
         new, self.log.new = self.log.new, []
         tuning_s, self.tuning_s = self.tuning_s, 0.0
         return Outcome(new, changed=self._returned != before, tuning_s=tuning_s)
+
+
+def _is_of_outputs(trial: Trial) -> bool:
+    """Return whether each checkpoint says something of a trial: of changed flushes one without says none."""
+    return not is_cached(trial.settings) or bool(_OF_OUTPUTS & trial.proposal.changes.keys())

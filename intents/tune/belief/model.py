@@ -97,9 +97,10 @@ earlier flush is under way. Of a rank's flush threads `metadata_threads` make fi
 seven such requests of a node under way (max_mod_rpcs_in_flight), NFS up to 64.
 Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
-OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8)}
-"""What a write past the cache takes beyond the rate of memory is the storage's, or that of new pages: the
-share that is left without these (measured in one virtual machine, of 128 MiB: 2 of 147 ms)."""
+OF_VIRTUAL_NODES: dict[str, Prior] = {"beyond_pages": Prior(0.3, 0.8), "copy_pages": Prior(0.3, 0.6)}
+"""What is left without new pages, as shares: of what a write past the cache takes beyond the rate of memory
+(measured in one virtual machine, of 128 MiB: 2 of 147 ms), and of the time for which a flush's copy has a
+core (41 to 67 of 350 ms)."""
 
 OF_NFS: dict[str, Prior] = {"shared_bytes_per_s": Prior(2 * GIB, 1.3)}
 """All nodes write to one server, of 0.1 GB/s behind 1 GbE, or to several that appear as one."""
@@ -107,7 +108,7 @@ OF_NFS: dict[str, Prior] = {"shared_bytes_per_s": Prior(2 * GIB, 1.3)}
 HAVE_RATES = frozenset({"SCR_SET_SIZE", "SCRTUNE_DROP_BEHIND"})
 """Levers whose effect is that of rates, with all doubt about it: of writes to the cache, of new pages."""
 
-_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "beyond_pages": 1.0}
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0, "yielded": 1.0, "beyond_pages": 1.0, "copy_pages": 1.0}
 
 Rates = Mapping[str, Array]
 
@@ -148,7 +149,7 @@ def predict(columns: Columns, shape: Shape, rates: Rates) -> Parts:
 
 def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
     is_bound = _is_bound(of, shape)
-    with_core, alone = _with_core(of, shape, rates), _with_core_alone(rates)
+    with_core, alone = _with_core(of, shape, rates), _with_core_alone(of, rates)
     own_cpus = np.where(of.own_cpus > 0, of.own_cpus / shape.ranks_per_node, np.inf)
     busy = np.minimum(of.threads * with_core, own_cpus)
     given = np.minimum(1.0, own_cpus / (of.threads * alone))
@@ -169,7 +170,7 @@ def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
         wait_s=wait_s,
         slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, shape, rates),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
-        flush_cpu_s=of.cached * shape.rank_bytes / rates["copy_bytes_per_s"]
+        flush_cpu_s=of.cached * shape.rank_bytes / _copy_rate(of, rates)
         + of.threads * rates["thread_cores"] * alone_s,
         cores=np.where(of.nice, cores, 1.0),
     )
@@ -225,14 +226,26 @@ def _share_of_prefix(shape: Shape, rates: Rates, left: Array | float = 1.0) -> A
 
 def _with_core(of: Columns, shape: Shape, rates: Rates) -> Array:
     """Return the part of its time in which a flush thread wants a core: to copy at the rate that it gets."""
-    of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads / rates["copy_bytes_per_s"]
-    return np.minimum(_with_core_alone(rates), of_node + rates["thread_cores"])
+    of_node = _share_of_prefix(shape, rates) / shape.ranks_per_node / of.threads / _copy_rate(of, rates)
+    return np.minimum(_with_core_alone(of, rates), of_node + rates["thread_cores"])
 
 
-def _with_core_alone(rates: Rates) -> Array:
+def _with_core_alone(of: Columns, rates: Rates) -> Array:
     """Return that part of a thread that shares the storage with no other: of each byte it copies."""
-    copying = rates["thread_bytes_per_s"] / rates["copy_bytes_per_s"]
+    copying = _thread_rate(of, rates) / _copy_rate(of, rates)
     return np.minimum(1.0, copying + rates["thread_cores"])
+
+
+def _copy_rate(of: Columns, rates: Rates) -> Array:
+    """Return the bytes/s of a flush thread that never waits for storage."""
+    return rates["copy_bytes_per_s"] / np.where(of.drops, rates.get("copy_pages", 1.0), 1.0)
+
+
+def _thread_rate(of: Columns, rates: Rates) -> Array:
+    """Return the bytes/s of a flush thread that shares the storage with no other."""
+    saved = np.where(of.drops, 1 - rates.get("copy_pages", 1.0), 0.0)
+    own = rates["thread_bytes_per_s"]
+    return own / (1 - saved * np.minimum(1.0, own / rates["copy_bytes_per_s"]))
 
 
 def _computing(shape: Shape) -> int:
@@ -278,7 +291,7 @@ def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -
     the application's cores also leave a part of the node's own rate unused.
     """
     share = np.where(_is_bound(of, shape), rates["bound_share"], 1.0)
-    one = rates["thread_bytes_per_s"] * share * left
+    one = _thread_rate(of, rates) * share * left
     cap = _share_of_prefix(shape, rates, share) / shape.ranks_per_node
     of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
     longest = np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(of.threads * one, cap))

@@ -76,7 +76,7 @@ class Columns(NamedTuple):
     """Times that an encode sends the data, and (`stored`) bytes in the cache for each of them."""
     stored: Array
     drops: Array
-    """What is written past the cache leaves the page cache when it is replaced."""
+    """What is in the prefix directory leaves the page cache when it is replaced."""
 
     @classmethod
     def of(cls, candidates: Sequence[Values], shape: Shape) -> "Columns":

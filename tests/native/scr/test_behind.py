@@ -1,4 +1,4 @@
-"""Drop-behind: replaced checkpoints past the cache leave the page cache, while the job runs."""
+"""Drop-behind: replaced checkpoints leave the page cache, while the job runs."""
 
 import pytest
 
@@ -39,12 +39,24 @@ def test_it_ends_with_the_next_output(job: Job) -> None:
     read_back(job, [f"ckpt.{number}" for number in range(1, 7)], MIB)
 
 
-def test_what_a_flush_has_written_is_left_alone(job: Job) -> None:
+@in_python
+@pytest.mark.parametrize("is_async", ["0", "1"])
+def test_what_was_flushed_is_dropped_too(job: Job, is_async: str) -> None:
     skip_where_pages_stay(job.base)
     decisions: Decisions = {2: {"SCRTUNE_DROP_BEHIND": 1}}
-    told = job.run(4, 1, MIB, decisions=decisions, SCR_FLUSH="1", PAUSE_MS="100")
-    told.assert_sound(4)
-    assert shares(job, 4) == [1] * 4
+    told = job.run(5, 1, MIB, decisions=decisions, SCR_FLUSH="1", SCR_FLUSH_ASYNC=is_async, PAUSE_MS="300")
+    told.assert_sound(5)
+    assert shares(job, 5) == [0, 0, 0, 1, 1]
+    read_back(job, [f"ckpt.{number}" for number in range(1, 6)], MIB)
+
+
+def test_the_newest_that_was_flushed_stays_however_long_ago_that_was(job: Job) -> None:
+    skip_where_pages_stay(job.base)
+    decisions: Decisions = {2: {"SCRTUNE_DROP_BEHIND": 1}}
+    told = job.run(7, 1, MIB, decisions=decisions, SCR_FLUSH="2", PAUSE_MS="300")
+    told.assert_sound(7)
+    flushed = [job.base / "prefix" / f"ckpt.{number}" / "rank_0.0" for number in (2, 4, 6)]
+    assert [resident_share(each) for each in flushed] == [0, 0, 1]
 
 
 def test_who_leaves_the_cache_finds_the_pages_of_what_was_flushed(job: Job) -> None:

@@ -67,25 +67,26 @@ def test_a_file_that_is_gone_or_written_again_is_no_error(outputs: list[Path]) -
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("past_cache", [1, 0])
 @pytest.mark.parametrize(("value", "share"), [(1, 0.0), (0, 1.0)])
-def test_the_engine_does_so_past_the_cache(job: Job, value: int, share: float) -> None:
+def test_the_engine_does_so_past_the_cache_and_of_what_it_flushes(
+    job: Job, value: int, share: float, past_cache: int
+) -> None:
     skip_where_pages_stay(job.root)
-    job(*(f"save {name}" for name in "abcde"), SCR_CACHE_BYPASS=1, SCRTUNE_DROP_BEHIND=value)
+    settings = {"SCR_CACHE_BYPASS": past_cache, "SCR_FLUSH": 1, "SCRTUNE_DROP_BEHIND": value}
+    job(*(f"save {name}" for name in "abcde"), **settings)
     for rank in (0, 1):
         assert resident_share(job.prefix / f"b/rank_{rank}/layer_0.bin") == share
         assert resident_share(job.prefix / f"e/rank_{rank}/layer_0.bin") == 1
-    (restarted,) = job("restart", SCR_CACHE_BYPASS=1)
+    (restarted,) = job("restart", **settings)
     assert (restarted["name"], restarted["intact"]) == ("e", True)
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize(("past_cache", "share"), [(1, 0.0), (0, 1.0)])
-def test_what_was_flushed_is_dropped_when_an_output_past_the_cache_begins(
-    job: Job, past_cache: int, share: float
-) -> None:
+def test_who_leaves_the_cache_finds_the_pages_of_what_was_flushed(job: Job) -> None:
     skip_where_pages_stay(job.root)
-    later = f"apply SCR_CACHE_BYPASS={past_cache} SCRTUNE_DROP_BEHIND=1"
+    later = "apply SCR_CACHE_BYPASS=1 SCRTUNE_DROP_BEHIND=1"
     job(*(f"save {name}" for name in "abc"), later, "save d", "save e", SCR_CACHE_BYPASS=0, SCR_FLUSH=1)
     for rank in (0, 1):
-        assert resident_share(job.prefix / f"b/rank_{rank}/layer_0.bin") == share
+        assert resident_share(job.prefix / f"b/rank_{rank}/layer_0.bin") == 0
         assert resident_share(job.prefix / f"e/rank_{rank}/layer_0.bin") == 1

@@ -261,6 +261,24 @@ class TestFormulas:
         in_cache: Values = {**CACHED, "SCRTUNE_DROP_BEHIND": 1}
         assert parts(in_cache).write_s == pytest.approx(parts(CACHED).write_s)
 
+    def test_pages_used_again_spare_a_part_of_the_time_in_which_a_flush_copies(self) -> None:
+        """A thread copies for 0.8 s of 1 s a GiB, of which a quarter is left, and waits for storage for 0.2."""
+        rates = {
+            "thread_bytes_per_s": 1.0 * GIB,
+            "copy_bytes_per_s": 1.25 * GIB,
+            "prefix_bytes_per_s": 1e15,
+            "shared_bytes_per_s": 1e15,
+            "thread_cores": 0.0,
+            "bound_share": 1.0,
+            "largest_file": 0.01,
+            **dict.fromkeys(("call_s", "cache_misses", "prefix_file_s", "create_s"), 0.0),
+        }
+        busy, drops = replaced(cores=4, mask_cores=4), {**ASYNC, "SCRTUNE_DROP_BEHIND": 1}
+        before, after = parts(ASYNC, busy, **rates), parts(drops, busy, copy_pages=0.25, **rates)
+        assert after.flush_cpu_s == pytest.approx(0.25 * before.flush_cpu_s)
+        assert after.flush_s == pytest.approx((0.2 + 0.8 / 4) * before.flush_s)
+        assert np.all(after.slowdown_s < before.slowdown_s), "the node's four cores are its ranks'"
+
     def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
         rates = {"thread_bytes_per_s": 1.0 * GIB, "bound_share": 1.0, "call_s": 0.0, "cache_misses": 0.0}
         wide = {**rates, "prefix_bytes_per_s": 1e15, "prefix_file_s": 0.0}
