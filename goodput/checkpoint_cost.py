@@ -188,7 +188,7 @@ class CheckpointCosts:
         """An output has told what rank 0 waited for cores before it."""
         between = self.steps.between
         for cost, flush in self._judged:
-            if (waits := between.waits(flush.start_s, flush.end_s)) is not None:
+            if (waits := between.waits(flush.start_s, flush.end_s, flush.cpu_s)) is not None:
                 self.amended.append(_with_waits(cost, waits))
         later = [each for each in self._judged if not between.is_told(each[1].end_s)]
         self._judged = later[-_PENDING:]

@@ -62,6 +62,7 @@ def _grid(engine: str) -> Iterator[Setting]:
     if engine == "embedded":  # a real SCR has no such parameter without scrtune
         yield Setting("past the cache, drop behind", "SCRTUNE_DROP_BEHIND=1\n")
         yield cached("SINGLE async, 1 thread", SCRTUNE_FLUSH_THREADS=1)
+        yield cached("SINGLE async, 1 thread, drop behind", SCRTUNE_FLUSH_THREADS=1, SCRTUNE_DROP_BEHIND=1)
         yield cached("SINGLE async, nice 19", SCRTUNE_FLUSH_NICE=19)
         yield cached("SINGLE async, cache 3, 1 thread", CACHE_SIZE=3, SCRTUNE_FLUSH_THREADS=1)
     yield cached("PARTNER async", "PARTNER")

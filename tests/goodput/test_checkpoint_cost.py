@@ -53,9 +53,9 @@ def phases(count: int, *, run_delay_s: float, scatter: float) -> CheckpointCosts
 
 
 def test_where_steps_differ_the_waits_for_cores_tell_what_a_flush_takes() -> None:
-    """None here: what is left is what memory and other ranks may take, 3 % give or take 5."""
+    """None here: what is left is what memory may take, 2 % give or take 5."""
     (amended,) = phases(12, run_delay_s=0.0, scatter=0.4).amended
-    assert amended.slowdown_s == pytest.approx(0.03 * amended.flush_s, abs=0.05 * amended.flush_s)
+    assert amended.slowdown_s == pytest.approx(0.02 * amended.flush_s, abs=0.05 * amended.flush_s)
     assert hypot(amended.slowdown_error_s, amended.reference_error_s) < 0.05 * amended.flush_s
     (amended,) = phases(12, run_delay_s=4.0, scatter=0.4).amended
     assert 2.0 < amended.slowdown_s < 5.3, "4 s of waits, of which the flush has between its share and all"

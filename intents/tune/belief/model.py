@@ -70,7 +70,7 @@ PRIORS: dict[str, Prior] = {
     "message_s": Prior(1.5e-5, 0.7),
     "contention": Prior(0.8, 0.7),
     "thread_cores": Prior(0.01, 0.8),
-    "interference": Prior(0.02, 1.0),
+    "interference": Prior(0.06, 1.2),
     "yielded": Prior(0.02, 0.4),
     "application_bytes_per_s": Prior(10 * GIB, 0.9),
     "copy_bytes_per_s": Prior(1.0 * GIB, 0.8),
@@ -88,7 +88,8 @@ PRIORS: dict[str, Prior] = {
 than two, though they copy as much), `contention` the loss of computation
 for each stolen core (study: 0.15, ranks that wait for GPUs; 1.03 was measured of two busy ranks on two cores,
 50 ms of a step beside threads that took 48 ms of each's core),
-`interference` that without one, `yielded` what a thread at nice 19 has of a core that another wants
+`interference` what memory takes of the time for which a flush's threads copy,
+`yielded` what a thread at nice 19 has of a core that another wants
 (sched(7): weights 15 and 1024; measured: 0.018 to 0.022, 2 ranks on 2 cores). A rank produces
 `application_bytes_per_s`; a flush thread that never waits for storage copies `copy_bytes_per_s`, which says
 how much of its time is a core's. All nodes together have `shared_bytes_per_s` of the prefix directory, and
@@ -163,15 +164,17 @@ def _predict(of: Columns, shape: Shape, rates: Rates) -> Parts:
     # in the long run, for flushes that outlast the interval; ranks that wait leave the threads their cores
     wait_s = of.beside * np.maximum(0.0, 1 - free_s / np.maximum(beside_s, LOWEST)) * alone_s
     slower = 1 + rates["beside"] * _overlapped(of, of.beside * beside_s, shape)
+    flush_cpu_s = of.cached * (
+        shape.rank_bytes / _copy_rate(of, rates) + of.threads * rates["thread_cores"] * alone_s
+    )
     return Parts(
         write_s=np.where(of.cached, cache_s * slower, _direct(of, shape, rates)),
         encode_s=of.cached * _encode(of, shape, rates) * slower,
         flush_s=np.where(wait_s > 0, free_s + wait_s, beside_s),
         wait_s=wait_s,
-        slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, shape, rates),
+        slowdown_s=of.beside * _slowdown(of, (alone_s, beside_s), busy - place, flush_cpu_s, shape, rates),
         haste=np.maximum(1.0, beside_s / np.maximum(alone_s, LOWEST)),
-        flush_cpu_s=of.cached * shape.rank_bytes / _copy_rate(of, rates)
-        + of.threads * rates["thread_cores"] * alone_s,
+        flush_cpu_s=flush_cpu_s,
         cores=np.where(of.nice, cores, 1.0),
     )
 
@@ -302,29 +305,30 @@ def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -
     return np.asarray(shape.rank_bytes * longest * (1 + misses) + calls_s + files_s)
 
 
-def _slowdown(of: Columns, flush_s: tuple[Array, Array], missing: Array, shape: Shape, rates: Rates) -> Array:
+def _slowdown(  # noqa: PLR0913, PLR0917 - a flush, and what it slows down
+    of: Columns,
+    flush_s: tuple[Array, Array],
+    missing: Array,
+    flush_cpu_s: Array,
+    shape: Shape,
+    rates: Rates,
+) -> Array:
     """Return the seconds by which the computation takes longer beside a flush of so many seconds.
 
     That is `flush_s` of threads that have their cores, and of those that yield. `missing` are the cores that
-    the first need beyond those of their rank.
+    the first need beyond those of their rank. Through memory it is slowed down while the threads copy, for
+    `flush_cpu_s`, however long they then wait for storage.
     """
     cores = np.where(
         _is_bound(of, shape), max(1, shape.mask_cores), max(0.1 / shape.ranks_per_node, shape.used_cores)
     )
     alone_s, beside_s = (np.minimum(each, of.every * shape.between_s) for each in flush_s)
-    slowdown_s = alone_s * _slowed_share((missing + shape.used_cores) / cores, rates)
+    through_memory_s = rates["interference"] * np.minimum(flush_cpu_s, alone_s)
+    stolen = np.clip((missing + shape.used_cores) / cores, 0.0, 1.0)
+    slowdown_s = np.minimum(0.8 * alone_s, alone_s * rates["contention"] * stolen + through_memory_s)
     # at nice 19 each thread takes little of its rank's cores, but for as long as its flush then lasts
-    yielding_s = alone_s * rates["interference"] + beside_s * rates["yielded"] * of.threads / cores
+    yielding_s = through_memory_s + beside_s * rates["yielded"] * of.threads / cores
     return np.where(of.nice, np.minimum(slowdown_s, yielding_s), slowdown_s)
-
-
-def _slowed_share(missing: Array, rates: Rates) -> Array:
-    """Return the share of the computation that a flush beside it takes: by memory, and by stolen cores.
-
-    `missing` are the cores that its threads need and that are not idle, as a share of those of their rank.
-    """
-    stolen = np.clip(missing, 0.0, 1.0)
-    return np.asarray(np.minimum(0.8, rates["contention"] * stolen + rates["interference"]))
 
 
 def logs(seconds: Array) -> Array:

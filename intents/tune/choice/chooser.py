@@ -27,7 +27,7 @@ _SURELY_WORSE = 0.7
 _FAR = 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS, _UNSURE_WAYS = 4, 2
-_MOST_RISK, _NO_RISK, _MOST_BLIND = 0.2, 0.02, 0.12
+_MOST_RISK, _NO_RISK, _MOST_BLIND, _MOST_BEYOND = 0.2, 0.02, 0.12, 0.5
 _HUGE = 0.65
 LEAST_GAIN, _LEAST_P = 0.03, 0.7
 _LEAST_NET = 0.3
@@ -154,9 +154,10 @@ def why_not(view: View, index: int) -> str:
             f"{what}: does not pay for trying it, and for {there_s:.3f} s of going there" if there_s else what
         )
     if not _is_safe(view, gain, looks)[index]:
+        lost_s = float(np.maximum(0.0, _lost_s(view, gain)[index]).mean())
         return (
             f"{what}, but with probability {risk(view, gain)[index]:.2f} it loses more than the"
-            f" {max(0.0, view.left_s):.3f} s that are left of the trial budget"
+            f" {max(0.0, view.left_s):.3f} s that are left of the trial budget, {lost_s:.3f} s on the mean"
         )
     return ""
 
@@ -206,10 +207,13 @@ def _is_safe(view: View, gain: Array, looks: Mask) -> Mask:
     """Return which candidates probably lose no more than the budget has.
 
     The more there is to gain, the more may be risked: by the square, for what is expected to save a little is
-    as a rule slow noise, and costs as much as anything else if it is wrong.
+    as a rule slow noise, and costs as much as anything else if it is wrong. Of a re-init that takes several
+    checkpoints a small risk is a large loss: beyond the budget a half of it may be lost on the mean.
     """
     most = _MOST_RISK if view.left_s > 0 else _NO_RISK
+    beyond_s = np.maximum(0.0, _lost_s(view, gain) - view.left_s).mean(axis=1)
     safe = risk(view, gain) <= np.minimum(most, _share(view, gain) ** 2)
+    safe &= beyond_s <= _MOST_BEYOND * max(0.0, view.left_s)
     safe |= looks
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= gain.mean(axis=1) > _HUGE * float(view.belief.totals[OWN].mean())
@@ -227,10 +231,15 @@ def _share(view: View, gain: Array) -> Array:
 
 
 def risk(view: View, gain: Array) -> Array:
-    """Return the probability of each candidate to lose more than what is left of the budget.
+    """Return the probability of each candidate to lose more than what is left of the budget."""
+    return np.asarray((_lost_s(view, gain) > view.left_s).mean(axis=1))
+
+
+def _lost_s(view: View, gain: Array) -> Array:
+    """Return what each candidate loses against the user's own settings, (candidates, members).
 
     What is no gain is taken back; what is one pays for the way there with the checkpoints to come.
     """
     excess = view.belief.felt - view.belief.felt[OWN]
     lost = np.where(gain > 0, view.remaining * excess, excess + view.back_s[:, None])
-    return np.asarray((lost + view.there_s[:, None] > view.left_s).mean(axis=1))
+    return np.asarray(lost + view.there_s[:, None])

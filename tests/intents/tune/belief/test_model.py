@@ -262,7 +262,7 @@ class TestFormulas:
         assert parts(in_cache).write_s == pytest.approx(parts(CACHED).write_s)
 
     def test_pages_used_again_spare_a_part_of_the_time_in_which_a_flush_copies(self) -> None:
-        """A thread copies for 0.8 s of 1 s a GiB, of which a quarter is left, and waits for storage for 0.2."""
+        """A thread copies for 0.8 s of 1 s a GiB, of which a quarter is left, and waits for storage else."""
         rates = {
             "thread_bytes_per_s": 1.0 * GIB,
             "copy_bytes_per_s": 1.25 * GIB,
