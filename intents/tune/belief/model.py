@@ -248,7 +248,7 @@ def _thread_rate(of: Columns, rates: Rates) -> Array:
     """Return the bytes/s of a flush thread that shares the storage with no other."""
     saved = np.where(of.drops, 1 - rates.get("copy_pages", 1.0), 0.0)
     own = rates["thread_bytes_per_s"]
-    return own / (1 - saved * np.minimum(1.0, own / rates["copy_bytes_per_s"]))
+    return np.asarray(own / (1 - saved * np.minimum(1.0, own / rates["copy_bytes_per_s"])))
 
 
 def _computing(shape: Shape) -> int:
