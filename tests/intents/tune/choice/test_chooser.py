@@ -137,6 +137,15 @@ def test_what_is_claimed_is_checked_once_it_has_paid_for_that_a_hundred_times() 
     assert not is_replay_due(view(0.2, incumbent=1, earned_s=600.0), 0), "they cannot have been that slow"
 
 
+@pytest.mark.parametrize(("ways_s", "tried"), [(0.5, True), (1.5, True), (4.0, False)])
+def test_a_small_risk_of_what_costs_many_checkpoints_is_a_large_one(ways_s: float, tried: bool) -> None:
+    """It is no gain with a probability of 0.05, and costs both ways then: 0.45 s are left."""
+    found = view(0.4, 0.55, ways_s=ways_s, remaining=200)
+    totals = found.belief.totals
+    assert risk(found, totals[0] - totals)[1] < 0.06
+    assert is_tried(found) is tried
+
+
 def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:
     assert is_tried(view(0.6, ways_s=0.4, remaining=30))
     assert not is_tried(view(0.9, ways_s=0.9, remaining=15))
