@@ -9,11 +9,12 @@ from .events import OutputCompleted
 
 _REMEMBERED = 12
 _OF_THE_SYSTEM = 0.005
-"""Of any time rank 0 waits so long for what the operating system does: 0.1 to 1 % is usual."""
+"""Share of any time for which rank 0 waits for what the operating system does: 0.1 to 1 % is usual."""
 WAITING_DOUBT, _OF_OTHERS = 0.5, 1.25
 """Of what rank 0 waited for cores: others than the flush use them, too, and other ranks may wait longer."""
 _COPYING, _INTERFERENCE, _INTERFERENCE_DOUBT = 1 / 3, 0.06, 0.15
-"""Of the time for which the threads of a flush copy: what that takes by memory, which no core tells."""
+"""Of a flush, where nobody tells, the share in which its threads copy; of that, what it takes by memory,
+which no core tells."""
 
 
 class _Gap(NamedTuple):
