@@ -3,7 +3,7 @@
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
-from ..observe.faults.redundancy import keeps_floor, set_failures, storage_factor
+from ..observe.faults.redundancy import keeps_floor, members, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
 from .situation import Situation
@@ -153,8 +153,8 @@ def _held_bytes(now: Situation) -> float:
 
 def _datasets_bytes(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
-    members = min(number(settings, "SCR_SET_SIZE"), now.intents.redundancy.nodes)
-    factor = storage_factor(now.scheme(settings), members, set_failures(settings))
+    in_a_set = members(settings, now.intents.redundancy.nodes)
+    factor = storage_factor(now.scheme(settings), in_a_set, set_failures(settings))
     return datasets * now.node_bytes(each_bytes) * factor
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from ..cpu_list import cpu_list
 from ..events import TextEnum, Value, Values
 from ..observe.faults.fault_tolerance import largest_set
-from ..observe.faults.redundancy import SURVIVES
+from ..observe.faults.redundancy import SURVIVES, members
 from ..settings import is_asynchronous, is_cached
 from .durability import permits
 from .guards import not_by_us
@@ -97,8 +97,8 @@ def _schemes(now: Situation) -> tuple[Value, ...]:
     nodes = now.intents.redundancy.nodes
     if nodes < _LEAST_SETS:
         return ("SINGLE",)
-    members = min(nodes, now.own_number("SCR_SET_SIZE"))
-    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or members > losses)
+    own = members(now.own, nodes)
+    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or own > losses)
 
 
 def _larger_sets(now: Situation) -> tuple[Value, ...]:

@@ -122,6 +122,11 @@ def effective(scheme: str, nodes: int) -> str:
     return scheme if nodes > 1 else "SINGLE"
 
 
+def members(settings: Values, nodes: int) -> int:
+    """Return how many of a job's `nodes` are in one set at least."""
+    return min(number(settings, "SCR_SET_SIZE"), nodes)
+
+
 def set_failures(settings: Values) -> int:
     """Return the losses that an RS set survives under `settings`; 2 is SCR's default."""
     value = settings.get("SCR_SET_FAILURES", 2)

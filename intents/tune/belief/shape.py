@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...cpu_list import cpus_of
 from ...events import Values
-from ...observe.faults.redundancy import effective, storage_factor
+from ...observe.faults.redundancy import effective, members, storage_factor
 from ...rules.situation import MAX_FLUSH_THREADS
 from ...settings import flush_every, is_asynchronous, is_cached, number
 
@@ -91,7 +91,7 @@ class Columns(NamedTuple):
 
 def _row(settings: Values, shape: Shape) -> tuple[float, ...]:
     scheme = effective(str(settings["SCR_COPY_TYPE"]), shape.nodes)
-    members = max(2, min(number(settings, "SCR_SET_SIZE"), shape.nodes))
+    in_a_set = max(2, members(settings, shape.nodes))
     is_beside = is_asynchronous(settings)
     has_threads = settings.get("SCR_FLUSH_TYPE") != "SYNC"
     return (
@@ -107,7 +107,7 @@ def _row(settings: Values, shape: Shape) -> tuple[float, ...]:
         scheme != "SINGLE",
         scheme not in {"SINGLE", "PARTNER"},
         _SENT.get(scheme, 1.0),
-        storage_factor(scheme, members),
+        storage_factor(scheme, in_a_set),
         number(settings, "SCRTUNE_DROP_BEHIND"),
     )
 
