@@ -72,7 +72,7 @@ class Session:
         """Apply what the daemon has decided, then open the dataset."""
         self._core_time = self._timer.end()
         step = self._implicit_steps.output_started(time.time())
-        before = [*self._happened(), *step]  # a flush that has ended is not overdue at the step's end
+        before = [*self._happened(), *step]  # what has happened did so before the step's end
         if self._tuned:
             self._generation = self._tuned.apply(self._decided())
         self._dataset = self._engine.start_output(name, flags)

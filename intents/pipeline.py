@@ -17,7 +17,6 @@ from ..goodput.events import (
     JobStarted,
     OutputCompleted,
     RestartCompleted,
-    StepCompleted,
 )
 from .counters import EventFilter
 from .effects import Effect, Observe, RewriteConfig, Tell
@@ -40,7 +39,6 @@ from .events import (
 )
 from .job_state import JobState, Leader
 from .mutability import RunMutability
-from .observe.faults.redundancy import EMBEDDED
 from .rules.derived.interval import in_force, interval, is_ours, users_own
 from .rules.situation import Held
 from .settings import is_cached
@@ -243,8 +241,6 @@ class Pipeline(JobState):
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if isinstance(event, FlushCompleted):
             tuner.flushed(event)
-        if isinstance(event, StepCompleted) and self._knows_flushes(event):
-            yield tuner.step(event, now)
         for cost in costs:
             if cost.generation == tuner.generation:
                 self.observers.add_cost(cost, tuner.settings)
@@ -254,14 +250,6 @@ class Pipeline(JobState):
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
                 if self.on and is_ours(self.job) and (paced := interval(self.situation).proposal):
                     yield tuner.require([(paced, None)], now)
-
-    def _knows_flushes(self, step: StepCompleted) -> bool:
-        """Return whether a flush that had ended at the end of `step` was told before it.
-
-        The embedded engine looks before it tells of a step that lies between its calls. SCR itself tells only
-        at its next call, and nobody looks at the end of a step that the application times itself.
-        """
-        return self.job is not None and self.job.engine == EMBEDDED and not step.writer
 
     def _effects(
         self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False

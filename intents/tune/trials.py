@@ -8,7 +8,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import describe, users_change
@@ -24,7 +24,7 @@ from .choice.chooser import OWN, View, best, is_replay_due, is_surely_worse, p_b
 from .choice.judge import KEEP_AT_LAST, LastLook, judge
 from .choice.next_launch import for_nothing, why_at_launch, without_launch
 from .decisions import Breakdown, Outcome, Verdict, compare
-from .trial import FlushWatch, Trial, why_overdue, why_too_expensive
+from .trial import FlushWatch, Trial, why_too_expensive
 from .tuning_state import TuningState
 
 USED_UP = "the trial budget is used up"
@@ -101,24 +101,15 @@ class Trials(TuningState):
         elif self._trial is not None and self.belief is not None and output.generation == self.generation:
             share = self.learner.usual_size.share(output.bytes)
             most_s = max(self.budget.left_s, self.budget.overdraft_s)
-            self._end_early(why_too_expensive(self._trial, self.belief, output, share, most_s), now)
+            if why := why_too_expensive(self._trial, self.belief, output, share, most_s):
+                self._go_back(why, now)
         return self._outcome()
-
-    def _end_early(self, why: str, now: float) -> None:
-        if why:
-            self._go_back(why, now)
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
         self.datasets.flush(flush)
         if self._trial is not None:
             self._trial.flushes.flushed(flush)
-
-    def step(self, step: StepCompleted, now: float) -> Outcome:
-        """Take in that a step ended. A trial ends before its next output if its flush is overdue."""
-        if self._trial is not None and self.belief is not None:
-            self._end_early(why_overdue(self._trial, self.belief, step), now)
-        return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""

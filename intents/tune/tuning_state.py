@@ -8,7 +8,7 @@ from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, is_cached
+from ..settings import difference
 from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
@@ -83,22 +83,16 @@ class TuningState(ActiveSettings):
             claimed_s=self.budget.claimed_s,
             remaining=now_is.remaining,
             flush_share=self.learner.flush_share(incumbent),
-            stale=self.learner.stale(),
         )
 
     def _banned(self, view: View) -> set[int]:
         """Return the candidates that were dropped, or that this run cannot have.
 
-        What was taken back once may be tried again when it is believed to be cheaper after all, or when what
-        is known of its tier is stale.
+        What was taken back once may be tried again when it is believed to be cheaper after all.
         """
         belief = view.belief
         found = {belief.index_of(each): n for each, n in self._dropped.items()}
-
-        def is_open(index: int) -> bool:
-            return is_cached(belief.candidates[index]) in view.stale or p_better(view, index) >= KEEP
-
-        dropped = {i for i, n in found.items() if i is not None and (n >= TWICE or not is_open(i))}
+        dropped = {i for i, n in found.items() if i is not None and (n >= TWICE or p_better(view, i) < KEEP)}
         return dropped | out_of_reach(self.mutability, self.wanted, belief.candidates)
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:

@@ -229,10 +229,6 @@ class Belief:
         """Return how long ranks wait for a flush under the candidate `index` that began `passed_s` ago."""
         return max(0.0, float(self.flush_s[index]) - passed_s) / self._usual_haste[index]
 
-    def p_longer(self, index: int, passed_s: float) -> float:
-        """Return the probability that a flush under the candidate `index` takes longer than `passed_s`."""
-        return float((np.exp(self._rows[index, Row.FLUSH]) > passed_s).mean())
-
     def may_be_less_s(self, index: int) -> float:
         """Return how much less than its mean the candidate `index` may cost, but for a probability of 0.1."""
         return float(self.totals[index].mean() - quantile(self.totals[index], _HARDLY_LESS))

@@ -30,7 +30,6 @@ _SHIFTS = ((4, None, 0.4, "blocking_s"), (2, 3, 0.8, "write_s"))
 Of a long job two in a row are spikes at some time. Two may both have been the first that waited for a flush.
 """
 _COMPARED = 8
-_STALE = 3
 _FLUSHES_BEFORE, _FASTER_LOG = 2, 0.5
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _FIXED_SHARE = 0.1
@@ -114,14 +113,6 @@ class Learner:
         belief = self.belief
         found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
         return Counter(index for index in found if index is not None)
-
-    def stale(self) -> frozenset[bool]:
-        """Return the tiers (cached or not) that were used last in the first third of the job so far."""
-        used: dict[bool, int] = {}
-        if (belief := self.belief) is not None:
-            found = [(belief.index_of(each.settings), each.time) for each in self.observations.all]
-            used = {is_cached(belief.candidates[i]): time for i, time in found if i is not None}
-        return frozenset(tier for tier, time in used.items() if _STALE * time <= self.observations.count)
 
     def flush_share(self, index: int) -> float:
         """Return the last flush under a candidate as a share of what is believed of it.

@@ -52,7 +52,7 @@ class View(NamedTuple):
     `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
     a re-init now waits for or forces. `left_s` is the trial budget, `claimed_s` what of it came after the
     first credit, and `earned_s` what did so surely. `flush_share` is the incumbent's last flush to what is
-    believed of it. Of the `stale` tiers (cached or not) all that is known is old.
+    believed of it.
     """
 
     belief: Belief
@@ -66,7 +66,6 @@ class View(NamedTuple):
     remaining: int
     forced_s: float = 0.0
     flush_share: float = 1.0
-    stale: frozenset[bool] = frozenset()
 
 
 def p_better(view: View, index: int) -> float:
@@ -186,8 +185,7 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
 
     No other measurement says how fast that is, and the one may have been a spike: finding it out may cost
     what the job has earned. For a fiftieth of that, or 4 % of what the rest of the job is expected to cost,
-    it is found out of a tier that was never used, however sure the belief is. What is known of a stale tier
-    may all be of a time when storage was busy.
+    it is found out of a tier that was never used, however sure the belief is.
     """
     cached = np.array([is_cached(each) for each in view.belief.candidates])
     seen = Counter(bool(cached[index]) for index in view.seen.elements())
@@ -198,8 +196,7 @@ def _is_worth_a_look(view: View, gain: Array) -> Mask:
     least_unused = np.where(most_lost_s < little_s, 0.0, _LEAST_P_CURIOUS)
     least = np.where(looks == 0, least_unused, _LEAST_P_AGAIN)
     is_other = cached != cached[view.incumbent]
-    is_open = (looks <= 1) | np.isin(cached, [*view.stale])
-    may_be = is_other & is_open & ((gain > 0).mean(axis=1) >= least)
+    may_be = is_other & (looks <= 1) & ((gain > 0).mean(axis=1) >= least)
     return np.asarray(may_be & (most_lost_s < view.earned_s))
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as replaced
 
-from scrtune.goodput.events import FlushCompleted, OutputCompleted, StepCompleted
-from scrtune.intents.effects import Effect
-from scrtune.intents.events import Event, KnowledgeRecalled
+from scrtune.goodput.events import FlushCompleted, OutputCompleted
+from scrtune.intents.events import KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.levers import LEVERS, Component
 from scrtune.intents.settings import DEFAULTS
@@ -298,37 +297,6 @@ def test_a_trial_is_not_blamed_for_waits_for_flushes_of_the_settings_before_it()
     assert verdicts[:2] == [Verdict.TRIAL, Verdict.ACCEPTED]
     assert waits[4] > 10.0, "the second output of the trial waits for a flush of the user's own"
     assert max(waits[5:]) < 1.0
-
-
-def test_a_trial_whose_flush_is_overdue_ends_before_it_begins_another_one() -> None:
-    """The flush takes three intervals: one output waits for it, and no second one for a second flush."""
-    made = case("io-bound", "defaults", 700_026, 8)
-    run = Run(made, pipeline := Pipeline())
-    cached, waits_s = [], []
-    for noise in made.noise:
-        waits_s.append(run.checkpoint(noise).wait_s)
-        cached.append(not run.settings["SCR_CACHE_BYPASS"])
-    assert cached == [False, False, True, False, False, False, False, False]
-    assert [wait_s > 0 for wait_s in waits_s] == [False, False, False, True, False, False, False, False]
-    reverted = next(each for each in pipeline.decisions if each.verdict is Verdict.REVERTED)
-    assert "overdue" in reverted.because
-
-
-def test_no_flush_is_overdue_at_the_end_of_a_step_that_the_application_times_itself() -> None:
-    """Only the next call on all ranks tells whether it has ended."""
-
-    class Timed(Pipeline):
-        def handle(self, event: Event, now: float) -> list[Effect]:
-            if isinstance(event, StepCompleted):
-                event = replaced(event, writer="rank0")
-            return super().handle(event, now)
-
-    made = case("io-bound", "defaults", 700_026, 8)
-    run = Run(made, pipeline := Timed())
-    for noise in made.noise:
-        run.checkpoint(noise)
-    assert Verdict.TRIAL in [each.verdict for each in pipeline.decisions]
-    assert not any("overdue" in each.because for each in pipeline.decisions)
 
 
 def test_after_a_flush_in_half_the_time_the_users_own_settings_get_a_turn() -> None:

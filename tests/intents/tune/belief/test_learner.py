@@ -35,17 +35,6 @@ def test_a_long_flush_is_no_computation_before_the_first_checkpoint() -> None:
     assert belief_of(job).shape.between_s == pytest.approx(BETWEEN_S)
 
 
-def test_what_is_known_of_a_tier_is_stale_when_it_was_used_last_in_the_first_third_of_the_job() -> None:
-    job = Job({}, cache="/dev/shm/scr")  # noqa: S108 - only a name
-    job.past_the_cache_s = 40.0
-    job.until("accepted")
-    assert job.pipeline.tuner is not None
-    learner = job.pipeline.tuner.learner
-    assert learner.stale() == frozenset()
-    job.checkpoints(2 * learner.observations.count)
-    assert learner.stale() == frozenset({False}), "past the cache, as it began"
-
-
 class TestMadeAnew:
     def test_not_while_nothing_new_is_known(self) -> None:
         job = Job({})

@@ -110,17 +110,6 @@ def test_and_however_sure_the_belief_is_once_that_costs_next_to_nothing_of_it() 
     assert not is_tried(used._replace(seen=Counter({0: 3, 1: 1}))), "its first look has said it"
 
 
-def test_and_again_when_all_that_is_known_of_it_is_old() -> None:
-    """It was seen twice: with what flushes before had left to be written, the storage may have been busy."""
-    doubted = view(1.1, 0.15, other=PAST_THE_CACHE, earned_s=2.0)
-    seen_twice = doubted._replace(seen=Counter({0: 3, 1: 2}))
-    assert not is_tried(seen_twice)
-    assert is_tried(seen_twice._replace(stale=frozenset({False})))
-    assert not is_tried(seen_twice._replace(stale=frozenset({True}))), "the tier that is in use"
-    surely = view(1.3, 0.05, other=PAST_THE_CACHE, earned_s=30.0)._replace(seen=Counter({0: 3, 1: 2}))
-    assert not is_tried(surely._replace(stale=frozenset({False}))), "old, but sure"
-
-
 def test_and_not_for_the_rest_of_the_budget_even_where_that_is_expected_to_pay() -> None:
     unsure = view(1.3, 0.3, other=PAST_THE_CACHE, earned_s=1.0, remaining=200)
     assert not is_tried(unsure._replace(left_s=5.0))
