@@ -6,7 +6,7 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
+from math import exp, log
 from typing import Protocol
 
 import msgspec
@@ -32,6 +32,8 @@ CACHE = "/local/cache"
 """Of a job whose cache is on a device."""
 OF_ALL = 0.8
 """What rank 0 waits for cores to what all ranks, which wait for each other, lose by that; it scatters."""
+SYSTEM, SYSTEM_SCATTER = (5e-4, 6e-3), 0.5
+"""Least and most of its time for which rank 0 waits for what the operating system does; SD of its log."""
 THREADS_SCATTER = 0.1
 """SD of the log of what rank 0's flush threads have of cores, and wait for them, to what all have."""
 HIDDEN = 3.0
@@ -209,6 +211,8 @@ class Run:
         self._step = 0
         self._held_bytes = 0.0
         self._rng = _random(f"rank 0 of {made.scenario}", made.seed)
+        self._system = _random(f"system of {made.scenario}", made.seed)
+        self._of_the_system = exp(self._system.uniform(log(SYSTEM[0]), log(SYSTEM[1])))
         self._waited_s = 0.0
         """By rank 0 for cores, since the last output."""
         self._unnoticed: list[Flush] = []
@@ -254,7 +258,8 @@ class Run:
             shared_files=False,
             **_known(OutputCompleted, cpu_s=job.interval_s * min(1.0, job.busy), run_delay_s=self._waited_s),
         )
-        self._waited_s = made.stolen_s * OF_ALL * exp(self._rng.gauss(0, 0.35))
+        of_the_system_s = job.interval_s * self._of_the_system * exp(self._system.gauss(0, SYSTEM_SCATTER))
+        self._waited_s = made.stolen_s * OF_ALL * exp(self._rng.gauss(0, 0.35)) + of_the_system_s
         self.tuner.handle(output, made.end_s)
         if self.machine.held_bytes != self._held_bytes:
             self._held_bytes = self.machine.held_bytes

@@ -121,11 +121,7 @@ class Belief:
         is_odd = np.abs(data.values - predicted.mean(axis=1)) > limit
         self._show(rows, data, is_odd.tolist())
         np.maximum(rows[:, Row.SLOWDOWN], 0.0, out=rows[:, Row.SLOWDOWN])
-        flushed = [each.candidate for each in data.rows if each.row is Row.FLUSHED]
-        waits_s = {
-            index: wait_s for index in flushed if (wait_s := self._waits_s(index, known[index])) is not None
-        }
-        self._block(rows, flushed, waits_s)
+        self._block(rows, {each.candidate: each.checkpoints for each in data.rows if each.row is Row.FLUSHED})
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
@@ -157,26 +153,20 @@ class Belief:
             by[index], doubt[index] = moved, unsure
             rows[:, row] += by[:, None] + doubt[:, None] * self._doubts[row]
 
-    def _waits_s(self, index: int, seen: Sequence[ObservedCheckpoint]) -> float | None:
-        """Return how long outputs wait for flushes; None before so many were `seen` that waits have begun."""
-        waits_s = [each.wait_s for each in seen if each.flushed]
-        is_known = len(waits_s) >= SHOWN + self._of.held[index] - 1
-        return float(median(np.array(waits_s[-SHOWN:]))) if is_known else None
-
-    def _block(self, rows: Array, seen: Sequence[int], waits_s: Mapping[int, float]) -> None:
+    def _block(self, rows: Array, flushed: Mapping[int, int]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.
 
-        Of the candidates `seen` that was measured, but for waits: flushes that outlast the interval queue up,
-        so that the first outputs have none. Later ones have shown them, too: `waits_s`.
+        Where so many outputs `flushed` that was measured, but for waits in the first ones: flushes that
+        outlast the interval have to queue up before.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         free_s = meanwhile_s(self._of, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
         wait_s = self._of.beside * np.maximum(0.0, flush_s - free_s) / self._haste
-        for index, shown_s in waits_s.items():
-            wait_s[index] = self._of.beside[index] * shown_s
         blocked_s = np.where(self._of.beside, wait_s, flush_s)
         least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._of.cached * blocked_s)
-        least[seen] = np.where(wait_s[seen] > 0, least[seen], -np.inf)
+        for index, count in flushed.items():
+            waits = count < SHOWN + self._of.held[index] - 1
+            least[index] = np.where(waits & (wait_s[index] > 0), least[index], -np.inf)
         rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
 
     def shift(self, factors: Mapping[str, float]) -> None:

@@ -171,7 +171,7 @@ def test_what_the_cache_holds_while_its_flush_is_under_way_is_no_growth() -> Non
 
 def test_what_is_surely_cheaper_stays_when_a_trial_has_used_up_the_budget() -> None:
     """The way past the cache took more than the budget had: what it led to pays for that."""
-    made = case("no-idle-core", "poor", 5118, 24)
+    made = case("no-idle-core", "poor", 5249, 24)
     run, left_s = Run(made, pipeline := Pipeline()), []
     for noise in made.noise:
         run.checkpoint(noise)
