@@ -156,8 +156,8 @@ class Belief:
     def _block(self, rows: Array, flushed: Mapping[int, int]) -> None:
         """An output takes at least as long as the flush that blocks it, or that a later one waits for.
 
-        Where so many outputs `flushed` that was measured, but for waits in the first ones: flushes that
-        outlast the interval have to queue up before.
+        Of a candidate of which as many checkpoints were `flushed` that was measured. The first show no waits:
+        flushes that outlast the interval have to queue up before.
         """
         flush_s = np.exp(rows[:, Row.FLUSH])
         free_s = meanwhile_s(self._of, self.shape.between_s, np.exp(rows[:, Row.WRITE]))
