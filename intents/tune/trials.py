@@ -24,7 +24,7 @@ from .choice.chooser import OWN, View, best, is_replay_due, is_surely_worse, p_b
 from .choice.judge import KEEP_AT_LAST, LastLook, judge
 from .choice.next_launch import for_nothing, why_at_launch, without_launch
 from .decisions import Breakdown, Outcome, Verdict, compare
-from .trial import FlushWatch, Trial, why_too_expensive
+from .trial import Trial, why_too_expensive
 from .tuning_state import TuningState
 
 USED_UP = "the trial budget is used up"
@@ -109,7 +109,7 @@ class Trials(TuningState):
         """Take in that a flush ended, although what it cost may not be known yet."""
         self.datasets.flush(flush)
         if self._trial is not None:
-            self._trial.flushes.flushed(flush)
+            self._trial.flushed(flush)
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
@@ -315,7 +315,7 @@ class Trials(TuningState):
             settings=self.settings,
             proposal=proposal,
             since_launch=since_launch,
-            flushes=FlushWatch(self.datasets.newest),
+            after=self.datasets.newest,
         )
         return self._trial
 
