@@ -135,7 +135,7 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
-        self._allocation.recall(self.pipeline.allocation)
+        self._allocation.recall(self.pipeline.observers.allocation)
         if self.pipeline.job is not None:
             self._executor.recall(self.pipeline.advice)
             self.publish()
@@ -326,9 +326,9 @@ class Daemon:
         if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        pipeline = self.pipeline
-        ranks = None if pipeline.is_probed(self._options.paths.host) else self._node.ranks
-        prefix = self._role.decides and not pipeline.targets
+        seen = self.pipeline.observers
+        ranks = None if seen.nodes.is_probed(self._options.paths.host) else self._node.ranks
+        prefix = self._role.decides and not seen.targets
         for failed in self._probes.start(job, now, ranks, prefix=prefix):
             self._role.seen_here(failed)
 

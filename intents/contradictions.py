@@ -5,12 +5,7 @@ from typing import TYPE_CHECKING
 
 from .declared import Declared
 from .events import Durability, SettingsObserved
-from .observe.faults.redundancy import (
-    FLOORS,
-    declared_losses,
-    keeps_floor,
-    most_survived,
-)
+from .observe.faults.redundancy import FLOORS, declared_losses, keeps_floor, most_survived
 
 if TYPE_CHECKING:  # `scrtune run` asks about declarations alone, before the application is there
     from .observe.intents import Intents

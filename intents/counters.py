@@ -4,7 +4,7 @@ import msgspec
 
 from ..goodput.events import GoodputEvent
 from ..goodput.validation import defect
-from .events import EventsLost, TraceDigest
+from .events import TraceDigest
 from .trace.lines import REASONS
 
 _REMEMBERED_EVENTS = 1024
@@ -30,17 +30,9 @@ class Counters(msgspec.Struct, kw_only=True):
         self.trace_events += digest.events
         self.unresolved += digest.unresolved
         for reason, lines in digest.dropped.items():
-            _count(self.dropped, reason if reason in REASONS else _OTHERS, lines)
+            count(self.dropped, reason if reason in REASONS else _OTHERS, lines)
         for generation, lines in digest.generations.items():
             self.generations[generation] = self.generations.get(generation, 0) + lines
-
-    def add_lost(self, event: EventsLost) -> None:
-        """Count the events that a sender lost."""
-        _count(self.lost, event.source, event.count)
-
-    def add_dropped(self, reason: str) -> None:
-        """Count one event that was not used."""
-        _count(self.dropped, reason, 1)
 
 
 class EventFilter:
@@ -61,7 +53,8 @@ class EventFilter:
         return None
 
 
-def _count(totals: dict[str, int], name: str, count: int) -> None:
+def count(totals: dict[str, int], name: str, more: int = 1) -> None:
+    """Add `more` to what `totals` has of `name`, or of others where it has too many names."""
     if name not in totals and len(totals) >= _MOST_NAMES:
         name = _OTHERS
-    totals[name] = totals.get(name, 0) + count
+    totals[name] = totals.get(name, 0) + more

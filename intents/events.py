@@ -136,8 +136,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The accesses of one kind in one tier, within one digest, to files of one content.
 
     `tier` is a :class:`Tier`, `op` an :class:`Operation`, `content` a :class:`Content`. `sizes` counts
-    accesses by their exact size in bytes, `seconds` sums their durations by the same key. `threads` is the
-    number of threads seen.
+    accesses by their exact size in bytes.
     """
 
     tier: str
@@ -147,9 +146,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float
     start_s: float
     end_s: float
-    threads: int = 1
     sizes: dict[int, int] = {}
-    seconds: dict[int, float] = {}
     content: str = Content.OTHER
 
 
@@ -231,8 +228,6 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     host: str
     cpus: tuple[int, ...]
     processes: tuple[ProcessUse, ...] = ()
-    cores_busy: float = 0.0
-    """Cores kept busy by everything on the node, the application included."""
     memory_available_bytes: int = 0
     dirty_limit_bytes: int = 0
     cache_free_bytes: int = 0

@@ -11,7 +11,7 @@ from ..goodput.ledger.ledger import Account, Ledger
 from .contradictions import contradictions
 from .counters import Counters
 from .effects import Advice
-from .events import AllocationObserved, SettingsObserved, StorageTargetsObserved, Values
+from .events import SettingsObserved, Values
 from .mutability import RunMutability
 from .observe.intents import Intents, Observers
 from .observe.observation import Observing
@@ -105,20 +105,6 @@ class JobState:
             ),
             why_no_bypass=applied.shared_files.why_no_bypass,
         )
-
-    @property
-    def allocation(self) -> AllocationObserved | None:
-        """The allocation that the job runs in."""
-        return self.observers.allocation
-
-    @property
-    def targets(self) -> StorageTargetsObserved | None:
-        """What the prefix directory is on."""
-        return self.observers.targets
-
-    def is_probed(self, host: str) -> bool:
-        """Return whether the storage of `host` was probed."""
-        return self.observers.nodes.is_probed(host)
 
     @property
     def on(self) -> bool:

@@ -44,10 +44,6 @@ class RunMutability(msgspec.Struct, frozen=True, kw_only=True):
             return Mutability.LIVE
         return _WORDS.get(self.parameters.get(name, ""), Mutability.LAUNCH)
 
-    def is_inert(self, name: str) -> bool:
-        """Return whether this SCR does not read `name` at all."""
-        return self.of(name) is Mutability.INERT
-
     def is_fixed(self, name: str) -> bool:
         """Return whether `name` keeps its value until the next launch."""
         return name in self.held or self.of(name) not in _CHANGEABLE

@@ -18,7 +18,7 @@ from ..goodput.events import (
     OutputCompleted,
     RestartCompleted,
 )
-from .counters import EventFilter
+from .counters import EventFilter, count
 from .effects import Effect, Observe, RewriteConfig, Tell
 from .events import (
     AllocationObserved,
@@ -93,7 +93,7 @@ class Pipeline(JobState):
         """Take in what the daemons say of themselves and of earlier jobs."""
         match event:
             case EventsLost():
-                self.counters.add_lost(event)
+                count(self.counters.lost, event.source, event.count)
             case LeaderChanged():
                 self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
                 del self.leaders[:-_REMEMBERED_LEADERS]
@@ -179,7 +179,7 @@ class Pipeline(JobState):
 
     def _goodput(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         if (problem := self._filter.problem(event, now)) is not None:
-            self.counters.add_dropped(problem)
+            count(self.counters.dropped, problem)
             return
         if isinstance(event, OutputCompleted):
             self._end_looks(event.start_s)
@@ -234,7 +234,8 @@ class Pipeline(JobState):
         self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            tuner.charge_apply(self.applied.apply(event, tuner, was_flushed=tuner.datasets.is_last_flushed))
+            apply_s = self.applied.apply(event, tuner, was_flushed=tuner.datasets.is_last_flushed)
+            tuner.budget.charge_apply(apply_s)
             yield tuner.output(event, now)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"

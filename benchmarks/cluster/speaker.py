@@ -144,7 +144,6 @@ def digest(node: int) -> TraceDigest:
         start_s=1.0,
         end_s=2.0,
         sizes=sizes,
-        seconds=dict.fromkeys(sizes, 0.02),
     )
     return TraceDigest(
         lines=500, events=460, accesses=(access,), processes=tuple((f"n{node}", pid) for pid in range(8))

@@ -334,7 +334,6 @@ class Run:
             host="n0",
             cpus=every,
             processes=processes,
-            cores_busy=job.busy * job.ranks_per_node,
             memory_available_bytes=int(self._case.probed.memory_bytes),
             cache_free_bytes=max(1, int(job.cache_free_bytes - held_bytes)),
             **_known(NodeObserved, link_bytes_per_s=self._case.probed.link),

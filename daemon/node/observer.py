@@ -27,7 +27,6 @@ class NodeObserver:
         self._host = host
         self._machine = machine or Machine()
         self._processes: dict[int, psutil.Process] = {}
-        psutil.cpu_percent(None)  # the first call only sets psutil's own mark
 
     def look(self, pids: Iterable[int], cache: str = "") -> NodeObserved:
         """Return one observation of the processes `pids`, with the free bytes where `cache` is.
@@ -48,7 +47,6 @@ class NodeObserver:
             host=self._host,
             cpus=tuple(sorted(cpus)),
             processes=_with_threads(uses, len(cpus)),
-            cores_busy=psutil.cpu_percent(None) / 100 * (psutil.cpu_count() or 1),
             memory_available_bytes=memory_bytes,
             dirty_limit_bytes=self._machine.dirty_limit_bytes(memory_bytes),
             cache_free_bytes=_free_bytes(cache),

@@ -88,16 +88,12 @@ class CoreAffinity(msgspec.Struct, Intent, frozen=True, kw_only=True):
         )
 
 
-def _no_floats() -> Floats:
-    return array("d")
-
-
 class AffinityObserver(msgspec.Struct):
     """Collects observations of one node; the application's use is the mean of the last ones."""
 
     found: CoreAffinity = CoreAffinity()
-    used: Floats = msgspec.field(default_factory=_no_floats)
-    times_s: Floats = msgspec.field(default_factory=_no_floats)
+    used: Floats = msgspec.field(default_factory=lambda: Floats("d"))
+    times_s: Floats = msgspec.field(default_factory=lambda: Floats("d"))
 
     def add(self, node: NodeObserved, now: float) -> None:
         """Take in one observation. Without an application process it says nothing about the application."""

@@ -141,10 +141,6 @@ class Observers:
         self._flush.add(cost, settings)
         self._rate.add(cost)
 
-    def flush(self, settings: Values) -> FlushBehaviour:
-        """Return that intent alone, which no node's evidence is in."""
-        return self._flush.observe(settings)
-
     def buffers(self, job: SettingsObserved | None) -> BufferSizes:
         """Return that intent alone."""
         return self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced))
@@ -155,7 +151,7 @@ class Observers:
         declared = job.declared if job else Declared()
         failures, allocation = self.failures.failures, self.allocation
         protected = redundancy.observe(job, settings)
-        flush = self.flush(settings)
+        flush = self._flush.observe(settings)
         faults = fault_model.observe(job, scheme, failures, allocation, self.recalled)
         required = checkpoints_required.observe(declared, self._taken, failures.observed_s, allocation, now)
         return Intents(

@@ -99,7 +99,7 @@ class Nodes:
 
     def __setstate__(self, state: bytes) -> None:
         """Take over what :meth:`__getstate__` has returned."""
-        kept = msgspec.msgpack.decode(state, type=_State, dec_hook=_floats)
+        kept = msgspec.msgpack.decode(state, type=_State, dec_hook=lambda _, content: Floats("d", content))
         self._nodes, self._between = kept.nodes, kept.between
         self._affinity = None
 
@@ -226,10 +226,6 @@ class Nodes:
         """Return what each node has said, by host."""
         share = self._between.busy_share
         return tuple(self._nodes[host].evidence(host, share) for host in sorted(self._nodes))
-
-
-def _floats(_: type, content: bytes) -> Floats:
-    return array("d", content)
 
 
 _RATES = tuple(name for name in StorageProbed.__struct_fields__ if name.endswith("_bytes_per_s"))

@@ -28,11 +28,6 @@ class Rails(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: int = 1
     because: str = "scheme and bypass are SCR's own defaults"
 
-    @property
-    def permits_single(self) -> bool:
-        """True when a checkpoint in the cache may be lost with its node."""
-        return keeps_floor("SINGLE", self.floor)
-
 
 def rails(job: SettingsObserved | None, own: Values) -> Rails:
     """Return what `job` declared, or what follows from the settings that its user gave."""

@@ -2,7 +2,7 @@
 
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
-from ..mutability import LEVER
+from ..mutability import LEVER, Mutability
 from ..observe.faults.redundancy import keeps_floor, members, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
@@ -38,7 +38,7 @@ def not_by_us(name: str, now: Situation) -> str:
         return f"{name}: you gave it in the config file while the job ran, which wins"
     if now.job and (why := overruled(name, now.job)):
         return f"{name}: {why}"
-    if now.mutability.is_inert(name):
+    if now.mutability.of(name) is Mutability.INERT:
         return f"{name}: this SCR does not read it"
     if name.startswith(LEVER) and now.mutability.is_fixed(name):
         return f"{name}: nothing in this job applies it (scrtune run preloads a library that does)"
@@ -50,11 +50,12 @@ def _not_ours(changes: Values, now: Situation) -> str | None:
     return next((reason for name in changed if (reason := not_by_us(name, now))), None)
 
 
-def _files_collide(changes: Values, now: Situation) -> str | None:
-    """Files that may bypass the cache may collide in it."""
-    if now.cached or not is_cached({**now.settings, **changes}):
+def _wrong_tier(changes: Values, now: Situation) -> str | None:
+    """Files may collide in the cache, or the only good copy of those that are written again be in it."""
+    is_cached_after = is_cached({**now.settings, **changes})
+    if is_cached_after == now.cached:
         return None
-    return now.why_no_cache or None
+    return (now.why_no_cache if is_cached_after else now.why_no_bypass) or None
 
 
 def _not_durable(changes: Values, now: Situation) -> str | None:
@@ -72,13 +73,6 @@ def _not_durable(changes: Values, now: Situation) -> str | None:
         f"on one node the cache survives what {in_use} does, less than the floor {asked.floor};"
         " declare --redundancy-floor PROCESS if that is enough"
     )
-
-
-def _overwrites(changes: Values, now: Situation) -> str | None:
-    """An application that writes the same files again has its only good copy in the cache."""
-    if not now.cached or is_cached({**now.settings, **changes}):
-        return None
-    return now.why_no_bypass or None
 
 
 def _does_not_fit(changes: Values, now: Situation) -> str | None:
@@ -158,7 +152,7 @@ def _datasets_bytes(datasets: int, each_bytes: int, settings: Values, now: Situa
     return datasets * now.node_bytes(each_bytes) * factor
 
 
-GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _does_not_fit)
+GUARDS = (_forbidden, _not_ours, _wrong_tier, _not_durable, _does_not_fit)
 
 
 def veto(changes: Values, now: Situation) -> str | None:

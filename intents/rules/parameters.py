@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from ..events import Values
-from ..mutability import Mutability
 from .derived.access_sizes import access_sizes
 from .derived.checkpoint_rate import checkpoint_rate
 from .derived.divergence import divergence
@@ -90,8 +89,6 @@ def _guarded(each: DerivedParameter, now: Situation) -> DerivedParameter:
     reason = not_by_us(each.name, now)
     if not reason and not (each.is_users_word and each.name in NEVER):
         reason = veto({each.name: each.value}, now) or ""
-    if not reason and change is Mutability.INERT:
-        reason = f"{each.name}: this SCR does not read it"
     return replace(each, change=change, veto=reason)
 
 

@@ -115,7 +115,7 @@ class Group:
         self.start_ns: int | None = None
         self.end_ns = 0
         self.threads: set[Thread] = set()
-        self.sizes: dict[int, list[int]] = {}  # size -> [count, nanoseconds]
+        self.sizes: dict[int, int] = {}  # size -> count
 
     def add(self, found: AccessSum) -> None:
         """Add accesses."""
@@ -127,7 +127,7 @@ class Group:
         if len(self.threads) < MAX_THREADS:
             self.threads.add(thread)
         if size is not None:
-            self._add_size(size, calls, duration_ns)
+            self._add_size(size, calls)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""
@@ -138,8 +138,8 @@ class Group:
             self._span(other.start_ns, other.end_ns)
         if len(self.threads) < MAX_THREADS:
             self.threads |= other.threads
-        for size, (count, duration_ns) in other.sizes.items():
-            self._add_size(size, count, duration_ns)
+        for size, count in other.sizes.items():
+            self._add_size(size, count)
 
     @property
     def size(self) -> int:
@@ -152,13 +152,11 @@ class Group:
         if end_ns > self.end_ns:  # noqa: PLR1730 - max() would cost this busy line twice as much
             self.end_ns = end_ns
 
-    def _add_size(self, size: int, count: int, duration_ns: int) -> None:
-        entry = self.sizes.get(size)
-        if entry is not None:
-            entry[0] += count
-            entry[1] += duration_ns
+    def _add_size(self, size: int, count: int) -> None:
+        if size in self.sizes:
+            self.sizes[size] += count
         elif len(self.sizes) < MAX_SIZES:
-            self.sizes[size] = [count, duration_ns]
+            self.sizes[size] = count
 
     def access(self, place: str, op: Operation) -> Access:
         """Return the sum as it goes to the journal."""
@@ -172,9 +170,7 @@ class Group:
             duration_s=seconds(self.duration_ns),
             start_s=seconds(self.start_ns or 0),
             end_s=seconds(self.end_ns),
-            threads=max(1, len(self.threads)),
-            sizes={size: min(count, LARGEST_INTEGER) for size, (count, _) in self.sizes.items()},
-            seconds={size: seconds(duration_ns) for size, (_, duration_ns) in self.sizes.items()},
+            sizes={size: min(count, LARGEST_INTEGER) for size, count in self.sizes.items()},
         )
 
 
@@ -206,7 +202,7 @@ class AccessTable:
         for (file, op), group in waiting.items():
             place = place_of(file)
             if place is not None:
-                self._settle(place, op, group)
+                self.settled(place, op).merge(group)
             elif give_up:
                 self._unresolved += group.count
                 self._give_up(file, op, group)
@@ -214,17 +210,14 @@ class AccessTable:
                 self._waiting[file, op] = group
 
     def _give_up(self, _file: FileKey, op: Operation, group: Group) -> None:
-        self._settle(Tier.OTHER, op, group)
+        self.settled(Tier.OTHER, op).merge(group)
 
     def settle_file(self, file: FileKey, place: str) -> None:
         """Move the accesses of `file` alone, before its name comes to mean another one."""
         for op in Operation:
             group = self._waiting.pop((file, op), None)
             if group is not None:
-                self._settle(place, op, group)
-
-    def _settle(self, place: str, op: Operation, group: Group) -> None:
-        self.settled(place, op).merge(group)
+                self.settled(place, op).merge(group)
 
     @property
     def pending(self) -> int:

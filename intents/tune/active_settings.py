@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from ..events import Values
 from ..mutability import LEVER, RunMutability
 from ..rules.situation import Proposal
+from .choice.budget import TrialBudget
 from .decisions import Breakdown, Decision, DecisionLog, Verdict
 
 _REMEMBERED = 64
@@ -34,6 +35,7 @@ class ActiveSettings:
         self.mutability = mutability
         self.settings = mutability.feasible(baseline)
         self.touched: set[str] = set()
+        self.budget = TrialBudget()
         self._past: dict[int, tuple[Values, bool]] = {}
         self._noted: set[tuple[Verdict, str]] = set()
         self._remember()
@@ -102,9 +104,9 @@ class ActiveSettings:
         """Return the settings of `generation`; None when they are no longer remembered."""
         return self._past[generation][0] if generation in self._past else None
 
-    def is_tuned(self, generation: int, *, default: bool) -> bool:
-        """Return whether `generation` had other settings than the user's; `default` if not remembered."""
-        return self._past[generation][1] if generation in self._past else default
+    def is_tuned(self, generation: int) -> bool:
+        """Return whether `generation` had other settings than the user's, as far as is remembered."""
+        return generation in self._past and self._past[generation][1]
 
     def _note_once(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
         keys = {(verdict, proposal.rule), (verdict, reason)}
@@ -134,14 +136,9 @@ class ActiveSettings:
             intent=proposal.intent,
             expected_gain_s=proposal.expected_gain_s,
             expected=expected,
-            budget_s=self.trial_budget_s,
+            budget_s=self.budget.left_s,
         )
         self.log.add(decision)
-
-    @property
-    def trial_budget_s(self) -> float:
-        """Seconds that trials may still cost."""
-        return 0.0
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.baseline)

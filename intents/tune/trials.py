@@ -21,7 +21,7 @@ from .belief.belief import Belief
 from .belief.observations import Identity, WaitAttribution, identity
 from .belief.sizes import scaled
 from .choice.chooser import OWN, View, best, is_replay_due, is_surely_worse, p_better
-from .choice.judge import KEEP_AT_LAST, LastLook, judge
+from .choice.judge import KEEP_AT_LAST, judge
 from .choice.next_launch import for_nothing, why_at_launch, without_launch
 from .decisions import Breakdown, Outcome, Verdict, compare
 from .trial import Trial, why_too_expensive
@@ -85,12 +85,6 @@ class Trials(TuningState):
         """The change that is on trial now."""
         return self._trial.proposal if self._trial else None
 
-    def _pass_over(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
-        """Note `verdict`, once for each rule; of several pending changes the first goes with a launch."""
-        self._note_once(verdict, proposal, reason, now)
-        if verdict is Verdict.PENDING and self.pending is None:
-            self.pending = proposal
-
     def output(self, output: OutputCompleted, now: float) -> Outcome:
         """Take in that an output ended. Go back where that had to wait for it, or where it cost too much."""
         self._waits.output(output)
@@ -110,10 +104,6 @@ class Trials(TuningState):
         self.datasets.flush(flush)
         if self._trial is not None:
             self._trial.flushed(flush)
-
-    def charge_apply(self, apply_s: float) -> None:
-        """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
-        self.budget.charge_apply(apply_s)
 
     def add(
         self, cost: CheckpointCost, situation_now: SituationNow, now: float, *, may_try: bool = True
@@ -187,8 +177,14 @@ class Trials(TuningState):
 
     def _decide(self, belief: Belief, cost_s: float, now_is: Situation, now: float, *, flushed: bool) -> None:
         trial = self._trial
-        is_judged = trial is None or flushed or _is_of_outputs(trial)
-        if is_judged:  # else what was decided at the last flush stands
+        # of changed flushes a checkpoint without one says nothing: what was decided at the last one stands
+        is_judged = (
+            trial is None
+            or flushed
+            or not is_cached(trial.settings)
+            or not _OF_OUTPUTS.isdisjoint(trial.proposal.changes)
+        )
+        if is_judged:
             self._leaving = None
         view = self._view(belief, now_is)
         if self.wanted != self.baseline and (why := outgrown(now_is)):
@@ -235,7 +231,8 @@ class Trials(TuningState):
         if found and found.gain_s > 0:
             proposal = self._proposal(view, found)
             why = f"{why_at_launch(proposal.changes, self.mutability)}: {proposal.because}"
-            self._pass_over(Verdict.PENDING, proposal, why, now)
+            self._note_once(Verdict.PENDING, proposal, why, now)
+            self.pending = proposal
 
     def _why_back(self, view: View) -> str:
         """Return why tuned settings are given up; empty when they are not.
@@ -260,8 +257,7 @@ class Trials(TuningState):
         if index is None:
             self._revert(trial, now, "it is no candidate any more")
             return
-        look = LastLook(trial.looks, cost_s, self.log.trial(trial.generation))
-        kept = judge(view, index, look)
+        kept = judge(view, index, trial.looks, cost_s, self.log.trial(trial.generation))
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept:
             self._accept(trial, now, why)
@@ -380,8 +376,3 @@ class Trials(TuningState):
         new, self.log.new = self.log.new, []
         tuning_s, self.tuning_s = self.tuning_s, 0.0
         return Outcome(new, changed=self._returned != before, tuning_s=tuning_s)
-
-
-def _is_of_outputs(trial: Trial) -> bool:
-    """Return whether each checkpoint says something of a trial: of changed flushes one without says none."""
-    return not is_cached(trial.settings) or bool(_OF_OUTPUTS & trial.proposal.changes.keys())

@@ -12,13 +12,7 @@ from ..rules.situation import Proposal, Situation
 from ..settings import changes_text, difference
 from .active_settings import values
 from .belief.observations import WaitAttribution, identity
-from .choice.chooser import (
-    OWN,
-    View,
-    best,
-    p_better,
-    why_not,
-)
+from .choice.chooser import OWN, View, best, p_better, why_not
 from .datasets import Datasets
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
@@ -101,7 +95,7 @@ class Tuner(Trials):
     def reject_edit(self, why: str, now: float) -> Outcome:
         """Note once why a line that the user edited does not become active."""
         line = users_change(f"{_EDIT}: {why.partition(':')[0]}", {}, why)
-        self._pass_over(Verdict.VETOED, line, why, now)
+        self._note_once(Verdict.VETOED, line, why, now)
         return self._outcome()
 
     def _begin_generation(self, baseline: Values, mutability: RunMutability) -> None:
@@ -115,7 +109,7 @@ class Tuner(Trials):
         """
         for proposal, reason in proposals:
             if reason:
-                self._pass_over(Verdict.VETOED, proposal, reason, now)
+                self._note_once(Verdict.VETOED, proposal, reason, now)
             else:
                 self._require(proposal, now)
         return self._outcome()
@@ -167,7 +161,7 @@ class Tuner(Trials):
 
     def failed(self, why: str, generation: int, now: float) -> Outcome:
         """A checkpoint under the settings of `generation` failed: never again, if they were tuned."""
-        if self.is_tuned(generation, default=False):
+        if self.is_tuned(generation):
             failed = identity(self.settings_of(generation) or self.settings)
             self._dropped[failed] = TWICE
             kept = identity(self.mutability.feasible(self._incumbent))  # the rest of it waits for a launch

@@ -13,7 +13,6 @@ from .active_settings import ActiveSettings
 from .belief.belief import Belief
 from .belief.learner import Learner
 from .belief.observations import Identity
-from .choice.budget import TrialBudget
 from .choice.chooser import OWN, Choice, View, is_blind_bet, p_better
 from .choice.judge import KEEP
 from .choice.switching import out_of_reach, pending_s, switch_seconds
@@ -30,7 +29,6 @@ class TuningState(ActiveSettings):
     def _begin(self, baseline: Values, mutability: RunMutability) -> None:
         super()._begin(baseline, mutability)
         self.learner = Learner()
-        self.budget = TrialBudget()
         self._incumbent = dict(self.wanted)
         self._dropped: Counter[Identity] = Counter()
         """How often settings were taken back; what failed counts as :data:`TWICE`."""
@@ -42,11 +40,6 @@ class TuningState(ActiveSettings):
     def belief(self) -> Belief | None:
         """What is believed of all candidates; None before the first checkpoint."""
         return self.learner.belief
-
-    @property
-    def trial_budget_s(self) -> float:
-        """Seconds that trials may still cost."""
-        return self.budget.left_s
 
     @property
     def knows_own(self) -> bool:

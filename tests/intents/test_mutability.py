@@ -12,7 +12,7 @@ from scrtune.intents.events import (
     SettingsObserved,
     Values,
 )
-from scrtune.intents.mutability import RunMutability
+from scrtune.intents.mutability import Mutability, RunMutability
 from scrtune.intents.settings import DEFAULTS, is_asynchronous
 from scrtune.intents.tune.active_settings import ActiveSettings
 from scrtune.intents.tune.applied_settings import AppliedSettings
@@ -31,7 +31,7 @@ def output(generation: int, apply_s: float) -> OutputCompleted:
 class TestRunMutability:
     @pytest.mark.parametrize("word", ["inert", "none"])
     def test_the_words_of_the_library_and_of_the_catalogue_are_both_read(self, word: str) -> None:
-        assert RunMutability(parameters={"SCR_FLUSH_WIDTH": word}).is_inert("SCR_FLUSH_WIDTH")
+        assert RunMutability(parameters={"SCR_FLUSH_WIDTH": word}).of("SCR_FLUSH_WIDTH") is Mutability.INERT
 
     def test_where_nothing_is_said_everything_can_change(self) -> None:
         assert not RunMutability().is_fixed("SCR_SET_SIZE")
@@ -73,7 +73,7 @@ class TestReinits:
         assert [cost.cost_s for cost in job.pipeline.costs] == pytest.approx(
             [cost.cost_s for cost in free.pipeline.costs]
         )
-        budgets = [each.pipeline.tuner.trial_budget_s for each in (job, free) if each.pipeline.tuner]
+        budgets = [each.pipeline.tuner.budget.left_s for each in (job, free) if each.pipeline.tuner]
         assert budgets[0] == pytest.approx(budgets[1] - 0.5)
 
     def test_a_step_that_is_better_is_not_given_back_because_the_way_was_dear(self) -> None:

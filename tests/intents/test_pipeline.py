@@ -191,12 +191,12 @@ def test_a_cost_under_settings_no_longer_in_force_is_charged_but_ends_no_trial()
     job = Job(CACHED).until("trial")
     tuner = job.pipeline.tuner
     assert tuner is not None
-    trial_budget_s = tuner.trial_budget_s
+    left_s = tuner.budget.left_s
     late = OutputCompleted(
         dataset=99, name="late", start_s=job.now, end_s=job.now + 5, generation=0, bytes=4 * GIB, files=16
     )
     job.tell(late)
-    assert tuner.trial_budget_s == pytest.approx(trial_budget_s + 0.015 * tuner.baseline_s, rel=0.01)
+    assert tuner.budget.left_s == pytest.approx(left_s + 0.015 * tuner.baseline_s, rel=0.01)
     assert tuner.trying is not None
 
 

@@ -86,7 +86,6 @@ ACCESS = Access(
     start_s=T0,
     end_s=T0 + 1,
     sizes={1024: 3},
-    seconds={1024: 0.5},
 )
 
 

@@ -277,7 +277,7 @@ def state(pipeline: Pipeline, now: float) -> tuple[object, ...]:
         pipeline.account(now),
         msgspec.to_builtins(pipeline.counters),
         pipeline.observers.workflow.processes,
-        (tuner.baseline, tuner.baseline_s, tuner.current_s, tuner.trial_budget_s, tuner.trying)
+        (tuner.baseline, tuner.baseline_s, tuner.current_s, tuner.budget.left_s, tuner.trying)
         if tuner
         else None,
     )

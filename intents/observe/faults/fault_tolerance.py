@@ -55,16 +55,6 @@ class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
         return -expm1(-self.exposure_s / self.faults.node_mtbf_s)
 
     @property
-    def sets(self) -> tuple[int, ...]:
-        """The members of each set."""
-        return set_sizes(self.nodes, self.set_size)
-
-    @property
-    def p_loss(self) -> float:
-        """The probability that a checkpoint is lost during its exposure."""
-        return p_loss(self.nodes, self.set_size, self.tolerated, self.p_node)
-
-    @property
     def p_any(self) -> float:
         """The probability that any node is lost during the exposure."""
         return p_loss(self.nodes, 1, 0, self.p_node)
@@ -74,12 +64,14 @@ class FaultTolerance(msgspec.Struct, Intent, frozen=True, kw_only=True):
             return "nothing is only in the cache: checkpoints go to the prefix directory"
         survives = f"{self.scheme} survives the loss of no node"
         if self.tolerated:
-            sets = f"{count_text(len(self.sets), 'set')} of {min(self.sets)} nodes or more"
+            sizes = set_sizes(self.nodes, self.set_size)
+            sets = f"{count_text(len(sizes), 'set')} of {min(sizes)} nodes or more"
             losses = count_text(self.tolerated, "loss", "losses")
             survives = f"{self.scheme} in {sets} survives {losses} a set"
+        lost = p_loss(self.nodes, self.set_size, self.tolerated, self.p_node)
         return (
             f"a checkpoint is only in the cache for {rounded_duration_text(self.exposure_s)}; {survives}:"
-            f" it is lost with probability {self.p_loss:.1e}, any node with {self.p_any:.1e}"
+            f" it is lost with probability {lost:.1e}, any node with {self.p_any:.1e}"
         )
 
 

@@ -45,28 +45,19 @@ class Redundancy(msgspec.Struct, Intent, frozen=True, kw_only=True):
     set_size: int = 8
 
     @property
-    def storage_factor(self) -> float:
-        """Bytes in all caches per byte of checkpoint under the scheme in use."""
-        return storage_factor(self.effective, self.members)
-
-    @property
     def members(self) -> int:
         """Nodes of one redundancy set."""
         return min(self.set_size, self.nodes)
-
-    @property
-    def keeps_floor(self) -> bool:
-        """True when the scheme in use survives what the floor survives."""
-        return keeps_floor(self.scheme, self.floor)
 
     def _text(self) -> str:
         floor = "declared by the user" if self.declared else "the user's own scheme"
         fallback = (
             "" if self.scheme == self.effective else f" (on one node SCR falls back to {self.effective})"
         )
+        stores = storage_factor(self.effective, self.members)
         return (
             f"{count_text(self.ranks, 'rank')} on {count_text(self.nodes, 'node')}, {self.scheme}{fallback}"
-            f" in use, stores {self.storage_factor:.2f} x the checkpoint; floor {self.floor} ({floor})"
+            f" in use, stores {stores:.2f} x the checkpoint; floor {self.floor} ({floor})"
         )
 
 

@@ -22,11 +22,6 @@ class StorageTargets(msgspec.Struct, Intent, frozen=True, kw_only=True):
     evidence: Evidence = Evidence()
     found: StorageTargetsObserved | None = None
 
-    @property
-    def targets(self) -> int:
-        """The storage targets; 0: not known."""
-        return self.found.targets if self.found else 0
-
     def _text(self) -> str:
         found = self.found
         if found is None:

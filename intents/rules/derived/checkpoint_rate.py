@@ -23,17 +23,7 @@ from ...events import Durability
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..parameter import DerivedParameter
 from ..situation import Situation
-from .interval import (
-    AUTO,
-    CALLS,
-    OVERHEAD,
-    SECONDS,
-    UNSET,
-    WorkBetween,
-    is_demanded,
-    pace,
-    why_unknown,
-)
+from .interval import AUTO, CALLS, OVERHEAD, SECONDS, UNSET, WorkBetween, is_demanded, pace, why_unknown
 from .table import CACHE_SIZE, CHECKPOINT_SECONDS, FLUSH
 
 RATE, REQUIRED = CHECKPOINT_SECONDS.intent, CACHE_SIZE.intent

@@ -94,7 +94,8 @@ def next_output(now: Situation) -> Iterator[DerivedParameter]:
 
 
 def _stripes_of(sizes: KindSizes, now: Situation) -> Stripes:
-    targets = now.intents.storage.targets
+    prefix = now.intents.storage.found
+    targets = prefix.targets if prefix else 0
     return stripes(sizes.file_bytes, sizes.files, _clients(sizes, now), targets, _write_bytes(sizes, now))
 
 

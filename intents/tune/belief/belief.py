@@ -21,18 +21,7 @@ from ...rules.levers import NAMES
 from ...settings import flush_every, is_cached
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, RowSeen, measure
-from .model import (
-    HAVE_RATES,
-    LOWEST,
-    MEMBERS,
-    PRIORS,
-    Parts,
-    Prior,
-    draw_rates,
-    logs,
-    meanwhile_s,
-    predict,
-)
+from .model import HAVE_RATES, LOWEST, MEMBERS, PRIORS, Parts, Prior, draw_rates, logs, meanwhile_s, predict
 from .observations import Identity, ObservedCheckpoint, identity
 from .quantiles import median, quantile
 from .rework import expected_rework_s, exposure_s, losses_per_s
@@ -293,12 +282,7 @@ class Belief:
             misfit += shared((each[name] for each in candidates), _BY_VALUE)
         encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
         copies = [
-            (
-                each["SCR_FLUSH_TYPE"],
-                bool(each["SCRTUNE_FLUSH_CPUS"]),
-                each["SCRTUNE_FLUSH_NICE"],
-                threads,
-            )
+            (each["SCR_FLUSH_TYPE"], bool(each["SCRTUNE_FLUSH_CPUS"]), each["SCRTUNE_FLUSH_NICE"], threads)
             for each, threads in zip(candidates, self._of.threads[:, 0].tolist(), strict=True)
         ]
         flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))

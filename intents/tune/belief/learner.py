@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from math import hypot, log
+from math import exp, hypot, log
 from statistics import median
 from typing import NamedTuple
 
@@ -251,7 +251,7 @@ def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
     for name, (mean, spread) in now.recalled.rates.items() if now.recalled else ():
         # of whole checkpoints: a probe adds nothing where that is the surer one
         if name in priors and (wide := hypot(spread, _RECALLED_SPREAD)) < priors[name].spread:
-            priors[name] = Prior.of_log(mean, wide)
+            priors[name] = Prior(exp(mean), wide)
     return priors
 
 

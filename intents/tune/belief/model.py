@@ -13,7 +13,7 @@ Every rate is an array of `MEMBERS` values drawn from its prior, one for each me
 """
 
 from collections.abc import Mapping
-from math import ceil, exp
+from math import ceil
 from typing import NamedTuple
 
 import msgspec
@@ -39,11 +39,6 @@ class Prior(msgspec.Struct, frozen=True):
 
     median: float
     spread: float
-
-    @classmethod
-    def of_log(cls, mean: float, spread: float) -> "Prior":
-        """Return the prior with this mean of the logarithm."""
-        return cls(exp(mean), spread)
 
     def given(self, seen: float, spread: float) -> "Prior":
         """Return what follows from it and a measurement `seen`, whose logarithm is off by `spread`."""
@@ -306,12 +301,7 @@ def _flush(of: Columns, shape: Shape, rates: Rates, left: Array | float = 1.0) -
 
 
 def _slowdown(  # noqa: PLR0913, PLR0917 - a flush, and what it slows down
-    of: Columns,
-    flush_s: tuple[Array, Array],
-    missing: Array,
-    flush_cpu_s: Array,
-    shape: Shape,
-    rates: Rates,
+    of: Columns, flush_s: tuple[Array, Array], missing: Array, flush_cpu_s: Array, shape: Shape, rates: Rates
 ) -> Array:
     """Return the seconds by which the computation takes longer beside a flush of so many seconds.
 

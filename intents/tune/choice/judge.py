@@ -5,8 +5,6 @@ against it is looked at once more before that decides: a checkpoint that was unl
 that costs nothing to repeat.
 """
 
-from typing import NamedTuple
-
 from ...settings import is_cached
 from ..decisions import Decision
 from .chooser import LEAST_GAIN, OWN, View, p_better
@@ -17,22 +15,17 @@ _ODD = 1.35
 _NEXT_TO_NOTHING = 0.1
 
 
-class LastLook(NamedTuple):
-    """What is known of a trial: its `number` of checkpoints, what the last one cost, and its `decision`."""
+def judge(view: View, index: int, looks: int, cost_s: float, trial: Decision | None) -> bool | None:
+    """Return whether the `trial` of `index` is kept after so many `looks`; None when it takes another.
 
-    number: int
-    cost_s: float
-    decision: Decision | None
-
-
-def judge(view: View, index: int, look: LastLook) -> bool | None:
-    """Return whether the trial of `index` is kept after a look at it; None when it takes another."""
-    kept = _kept(view, index, look.number)
-    if kept is None or look.number >= MOST_LOOKS:
+    The last one cost `cost_s`.
+    """
+    kept = _kept(view, index, looks)
+    if kept is None or looks >= MOST_LOOKS:
         return kept
     if kept:
-        return None if index != OWN and _is_odd(look, float(view.belief.totals[OWN].mean())) else True
-    return None if _is_repeated_for_nothing(view, index, look) else False
+        return None if index != OWN and _is_odd(trial, looks, float(view.belief.totals[OWN].mean())) else True
+    return None if _is_repeated_for_nothing(view, index, looks, cost_s) else False
 
 
 def _kept(view: View, index: int, looks: int) -> bool | None:
@@ -55,24 +48,23 @@ def _kept(view: View, index: int, looks: int) -> bool | None:
     return p >= KEEP_AT_LAST and (is_gain or bool(view.there_s[view.incumbent] > 0))
 
 
-def _is_odd(look: LastLook, own_s: float) -> bool:
+def _is_odd(trial: Decision | None, looks: int, own_s: float) -> bool:
     """Return whether what was measured is more expensive: a hiccup, or the belief is wrong."""
-    trial = look.decision
     if trial is None or trial.seen is None:
         return False
-    is_more = look.number == 1 and trial.expected and trial.seen.cost_s > _ODD * trial.expected.cost_s
+    is_more = looks == 1 and trial.expected and trial.seen.cost_s > _ODD * trial.expected.cost_s
     return bool(is_more or trial.seen.cost_s > own_s or trial.cost_s > 0)
 
 
-def _is_repeated_for_nothing(view: View, index: int, look: LastLook) -> bool:
+def _is_repeated_for_nothing(view: View, index: int, looks: int, cost_s: float) -> bool:
     """Return whether another checkpoint is expected to lose next to nothing.
 
     That is one under the user's own settings, as cheap as what won, or the second past the cache: what the
     last flush left to be written may have slowed the first one down.
     """
     belief = view.belief
-    if index == OWN and look.cost_s <= belief.felt[view.incumbent].mean():
+    if index == OWN and cost_s <= belief.felt[view.incumbent].mean():
         return True
     cached, other = (is_cached(belief.candidates[each]) for each in (view.incumbent, index))
     lost_s = float((belief.felt[index] - belief.felt[view.incumbent]).mean())
-    return look.number == 1 and cached and not other and lost_s < _NEXT_TO_NOTHING * view.left_s
+    return looks == 1 and cached and not other and lost_s < _NEXT_TO_NOTHING * view.left_s

@@ -186,7 +186,7 @@ class TestATunedJob:
         assert second.job is None
 
     def test_rank_0s_daemon_has_asked_slurm_what_the_allocation_is(self, tuned: Ended) -> None:
-        first, second = (replay_journal(tuned.paths(node).journal)[0].allocation for node in NODES)
+        first, second = (replay_journal(tuned.paths(node).journal)[0].observers.allocation for node in NODES)
         assert first is not None
         assert (first.scheduler, first.job, first.hosts) == ("slurm", tuned.job.id, tuple(NODES))
         assert first.end_s == 0.0, "this one has no end"

@@ -49,7 +49,6 @@ def test_masks_and_use_are_those_of_the_processes(wait_until: WaitUntil) -> None
     assert 0 < use[busy.pid].cores_used < 2
     assert use[idle.pid].cores_used < use[busy.pid].cores_used
     assert set(seen.cpus) == os.sched_getaffinity(0)
-    assert 0 <= seen.cores_busy <= psutil.cpu_count()
     assert seen.memory_available_bytes > 0
 
 

@@ -82,12 +82,12 @@ def test_expected_rework_that_is_saved_pays_for_no_trial() -> None:
     job.tuner.on = False
     for _ in range(10):
         job.checkpoint()
-    before_s = job.tuner.trial_budget_s
+    before_s = job.tuner.budget.left_s
     job.tuner.put({**OWN, "SCR_FILE_BUF_SIZE": 12_345})
     job.checkpoint()
     assert job.tuner.baseline_s > 50, "most of it is rework"
     assert job.tuner.felt_s < 0.7 * job.tuner.baseline_s
-    assert job.tuner.trial_budget_s - before_s == pytest.approx(1.01 * job.tuner.felt_s, rel=0.1)
+    assert job.tuner.budget.left_s - before_s == pytest.approx(1.01 * job.tuner.felt_s, rel=0.1)
 
 
 def test_a_trial_of_another_flush_has_no_verdict_before_one_was_seen() -> None:

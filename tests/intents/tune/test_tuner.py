@@ -113,7 +113,7 @@ def test_a_trial_whose_flush_lets_an_output_wait_too_long_ends_with_that_output(
     run = Run(made, pipeline := Pipeline())
     waited, settings = [], []
     for noise in made.noise:
-        left_s = pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0
+        left_s = pipeline.tuner.budget.left_s if pipeline.tuner else 0.0
         found = run.checkpoint(noise)
         waited.append(found.wait_s > left_s + made.truth.cost_s(made.own))
         settings.append(run.settings)
@@ -175,7 +175,7 @@ def test_what_is_surely_cheaper_stays_when_a_trial_has_used_up_the_budget() -> N
     run, left_s = Run(made, pipeline := Pipeline()), []
     for noise in made.noise:
         run.checkpoint(noise)
-        left_s.append(pipeline.tuner.trial_budget_s if pipeline.tuner else 0.0)
+        left_s.append(pipeline.tuner.budget.left_s if pipeline.tuner else 0.0)
     assert min(left_s) < 0
     assert Verdict.BASELINE not in [each.verdict for each in pipeline.decisions]
     assert run.settings != made.own

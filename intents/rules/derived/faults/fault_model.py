@@ -25,7 +25,7 @@ from math import sqrt
 from msgspec.structs import replace
 
 from .....units import bytes_text, count_text, rounded_duration_text, seconds_text
-from ....observe.faults.redundancy import most_survived, storage_factor
+from ....observe.faults.redundancy import keeps_floor, most_survived, storage_factor
 from ....settings import flush_every
 from ...guards import CACHE_SHARE
 from ...parameter import DerivedParameter
@@ -60,7 +60,7 @@ def _scheme(now: Situation) -> DerivedParameter:
     wanted, clipped = now.intents.redundancy.floor, ""
     if now.job is not None and (now.job.declared.losses or 0) > faults.losses:
         clipped = f"{most_survived(now.job)}: {faults.losses}"
-    if now.intents.redundancy.keeps_floor:
+    if keeps_floor(scheme, wanted):
         return replace(found, value=scheme, clipped=clipped, is_users_word=True)
     why = f"{scheme} does not survive what the declared floor {wanted} survives"
     return replace(
@@ -146,7 +146,7 @@ def _why_no_menu(now: Situation) -> str:
         return "checkpoints bypass the cache"
     if flush_every(now.settings) <= 1:
         return "every checkpoint is flushed: XOR would protect it for as long as its flush takes"
-    if not now.rails.permits_single:
+    if not keeps_floor("SINGLE", now.rails.floor):
         return f"every checkpoint must survive what {now.rails.floor} survives ({now.rails.because})"
     if not now.intents.flush.evidence.count:
         return "no checkpoint was measured yet"

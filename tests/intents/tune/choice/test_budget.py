@@ -93,7 +93,7 @@ def test_what_saves_fills_the_budget_and_stays() -> None:
     assert spent.tuned >= 17
     assert tuner.belief
     believed_s = float(tuner.belief.totals[0].mean())
-    assert tuner.trial_budget_s == pytest.approx(spent.tuned * (believed_s - 1.0), rel=0.1)
+    assert tuner.budget.left_s == pytest.approx(spent.tuned * (believed_s - 1.0), rel=0.1)
 
 
 def opened(own_s: float = 2.0, doubt_s: float = 0.0) -> TrialBudget:
@@ -192,9 +192,9 @@ class TestLedger:
 
 def test_the_time_of_applying_is_in_the_budget_of_the_tuner() -> None:
     tuner, _ = run([1.0] * 2)
-    before_s = tuner.trial_budget_s
-    tuner.charge_apply(0.5)
-    assert tuner.trial_budget_s == pytest.approx(before_s - 0.5)
+    before_s = tuner.budget.left_s
+    tuner.budget.charge_apply(0.5)
+    assert tuner.budget.left_s == pytest.approx(before_s - 0.5)
     assert tuner.mutability == RunMutability()
 
 
@@ -204,7 +204,7 @@ def test_settings_of_a_run_are_those_that_were_tuned_inside_it() -> None:
     stuck = RunMutability(parameters=dict.fromkeys(OWN, "live") | {"SCR_SET_SIZE": "launch"}, found=OWN)
     tuner, now_is = Tuner(own, stuck), situation()
     tuner.add(cost(1, tuner, 4.0), lambda: now_is, 40.0)
-    before_s = tuner.trial_budget_s
+    before_s = tuner.budget.left_s
     tuner.on = False
     tuner.add(cost(2, tuner, 400.0), lambda: now_is, 80.0)
-    assert tuner.trial_budget_s > before_s, "it ran under the user's own as far as it can: nothing is lost"
+    assert tuner.budget.left_s > before_s, "it ran under the user's own as far as it can: nothing is lost"

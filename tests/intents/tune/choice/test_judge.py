@@ -5,7 +5,7 @@ import pytest
 
 from scrtune.intents.tune.belief.belief import Belief
 from scrtune.intents.tune.choice.chooser import View
-from scrtune.intents.tune.choice.judge import MOST_LOOKS, LastLook, judge
+from scrtune.intents.tune.choice.judge import MOST_LOOKS, judge
 from scrtune.intents.tune.decisions import Breakdown, Decision, Verdict
 
 from ..belief.test_belief import ASYNC, OWN, SHAPE
@@ -13,7 +13,7 @@ from .test_chooser import PAST_THE_CACHE, view
 
 
 def judged(found: View, looks: int, index: int = 1) -> bool | None:
-    return judge(found, index, LastLook(looks, 1.0, None))
+    return judge(found, index, looks, 1.0, None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_believed_against_all_that_was_seen_is_looked_at_once_more(
         seen=cost(seen_s),
         cost_s=lost_s,
     )
-    assert judge(view(0.6), 1, LastLook(looks, seen_s, trial)) is kept
+    assert judge(view(0.6), 1, looks, seen_s, trial) is kept
 
 
 @pytest.mark.parametrize(("cost_s", "kept"), [(0.9, None), (1.2, False)])
@@ -81,7 +81,7 @@ def test_your_own_settings_are_looked_at_once_more_after_a_checkpoint_as_cheap_a
     found = view(1.0 / 1.5, incumbent=1)
     totals = found.belief.totals
     found.belief.totals = 1.5 * totals
-    assert judge(found, 0, LastLook(1, cost_s, None)) is kept
+    assert judge(found, 0, 1, cost_s, None) is kept
 
 
 @pytest.mark.parametrize(("looks", "left_s", "kept"), [(1, 5.0, None), (2, 5.0, False), (1, 1.0, False)])
@@ -92,4 +92,4 @@ def test_the_first_checkpoint_past_the_cache_is_repeated_where_that_loses_next_t
     found = view(1.3, other=PAST_THE_CACHE)
     belief = Belief([ASYNC, PAST_THE_CACHE], SHAPE, kept=2)
     belief.totals = found.belief.totals
-    assert judge(found._replace(belief=belief, left_s=left_s), 1, LastLook(looks, 1.3, None)) is kept
+    assert judge(found._replace(belief=belief, left_s=left_s), 1, looks, 1.3, None) is kept
