@@ -45,7 +45,7 @@ class GainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Together(NamedTuple):
-    """The seconds that all changes saved so far, and what those cost that were reverted and did not save."""
+    """The seconds that all changes saved so far, and what those cost that were reverted, signed."""
 
     total_s: float
     reverted_s: float
@@ -82,8 +82,8 @@ def gain(found: Comparison, checkpoints: int, cost_s: float) -> Gain:
 def together(views: Iterable[GainView]) -> Together:
     """Return the sums of `views`."""
     views = tuple(views)
-    reverted = (-each.gain.total_s for each in views if each.verdict is Verdict.REVERTED)
-    return Together(sum(each.gain.total_s for each in views), sum(each for each in reverted if each > 0))
+    reverted_s = sum(-each.gain.total_s for each in views if each.verdict is Verdict.REVERTED)
+    return Together(sum(each.gain.total_s for each in views), reverted_s)
 
 
 def _gain_of(trial: Decision, later: Sequence[Decision]) -> GainView | None:

@@ -337,6 +337,8 @@ def test_changes_together_saved_what_each_did() -> None:
     back = trial(3, 70, 90, verdict=Verdict.REVERTED, gain=lost)
     assert together([]) == (0, 0)
     assert together([view_of(CHANGES[0]), view_of(CHANGES[0]), view_of(back)]) == (32, 4)
+    saved = trial(3, 70, 90, verdict=Verdict.REVERTED, gain=msgspec.structs.replace(GAIN, total_s=1.0))
+    assert together([view_of(back), view_of(saved)]) == (-3, 3), "signed, as in the account"
     both = page(reported(checkpointed()), (CHANGES[0], back), version="0")
     assert "14.0 s saved so far against the user's own settings" in unescape(both)
 
