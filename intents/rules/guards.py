@@ -6,7 +6,7 @@ from ..mutability import LEVER, Mutability
 from ..observe.faults.redundancy import keeps_floor, members, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
-from .situation import Situation
+from .situation import Held, Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE", "SCR_SET_SIZE"}
@@ -80,7 +80,8 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
-    more_bytes = _more_bytes(after, now, now.intents.flush.largest_bytes)
+    largest_bytes = now.intents.flush.largest_bytes
+    more_bytes = max(_more_bytes(after, now, largest_bytes), _more_at_first_bytes(after, now, largest_bytes))
     if more_bytes <= 0:
         return None
     free_bytes = now.cache_free_bytes
@@ -137,12 +138,28 @@ def _needed_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
     return _datasets_bytes(number(settings, "SCR_CACHE_SIZE"), each_bytes, settings, now)
 
 
+def _more_at_first_bytes(settings: Values, now: Situation, each_bytes: int) -> float:
+    """Return the bytes that the first dataset under `settings` takes beside those of before.
+
+    SCR gives up one of these only where the cache holds as many as it may.
+    """
+    if now.held is None or not is_cached(settings):
+        return 0.0
+    given_up = max(0, _held_datasets(now.held) - number(settings, "SCR_CACHE_SIZE") + 1)
+    given_up_bytes = _datasets_bytes(given_up, now.held.checkpoint_bytes, now.held.settings, now)
+    return _datasets_bytes(1, each_bytes, settings, now) - given_up_bytes
+
+
 def _held_bytes(now: Situation) -> float:
     """Return the bytes of the job's datasets that the cache held when it was observed."""
     if now.held is None:
         return 0.0
-    datasets = min(number(now.held.settings, "SCR_CACHE_SIZE"), now.held.checkpoints)
+    datasets = _held_datasets(now.held)
     return _datasets_bytes(datasets, now.held.checkpoint_bytes, now.held.settings, now)
+
+
+def _held_datasets(held: Held) -> int:
+    return min(number(held.settings, "SCR_CACHE_SIZE"), held.checkpoints)
 
 
 def _datasets_bytes(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:

@@ -217,6 +217,14 @@ class TestCapacity:
         assert veto(change(SCR_COPY_TYPE="PARTNER"), situation(single, node=free(20))) is not None
         assert veto(change(SCR_COPY_TYPE="PARTNER"), situation(single, node=free(26))) is None
 
+    def test_what_is_held_with_a_dearer_scheme_stays_beside_the_first_datasets_of_a_cheaper_one(self) -> None:
+        """One of 20 GiB, two of 13.3 instead: the first of them is there before that one is given up."""
+        partner = {**CACHED, "SCR_COPY_TYPE": "PARTNER", "SCR_CACHE_SIZE": 1}
+        cheaper = change(SCR_COPY_TYPE="XOR", SCR_CACHE_SIZE=2)
+        assert veto(cheaper, situation(partner, node=free(16.6))) is not None
+        assert veto(cheaper, situation(partner, node=free(16.7))) is None
+        assert veto(change(SCR_COPY_TYPE="XOR"), situation(partner, node=free(1))) is None
+
     def test_what_an_output_past_the_cache_evicted_is_not_room_and_held_as_well(self) -> None:
         """Back in the cache, whose node was looked at while nothing was in it: 20 GiB beside two of 10."""
         single = {**CACHED, "SCR_COPY_TYPE": "SINGLE"}
